@@ -1,0 +1,153 @@
+// Package stage is the vocabulary that a kind speaks: what a kind declares, what
+// a stage is given, and what it may publish.
+//
+// A kind sees this package and the shared packages beside the kinds, never the
+// store, the plan or the executor. It can add limitations and can drop none:
+// the executor forms the set of every output.
+package stage
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"anvil/schemas"
+)
+
+// Class says whether a stage is a function of its inputs or reads the world.
+type Class string
+
+// The classes. Pure stages are restored when their key is known; observational
+// ones run in every new run.
+const (
+	Pure          Class = "pure"
+	Observational Class = "observational"
+)
+
+// A Stage is a kind with its configuration, ready to run once.
+type Stage interface {
+	// Run does the work. It reads in, writes to out and returns an error only
+	// when it could not do its work: what weakens the evidence is out.Limit, a
+	// gate that fails is out.Finding. An error that wraps ErrAborted publishes
+	// what was written with the status "aborted". When ctx ends it stops at once.
+	Run(ctx context.Context, env Env, in Inputs, out *Outputs) error
+}
+
+// A Preflighter is a Stage that can find out before anything runs that it
+// cannot work: a missing program, an unreadable directory.
+type Preflighter interface {
+	Preflight(ctx context.Context, env Env) error
+}
+
+// A Skipper is a Stage that may have nothing to do; the reason stands in the run.
+type Skipper interface {
+	Skip(in Inputs) (reason string, skip bool)
+}
+
+// ErrAborted is wrapped by the error of a stage that stopped before its end
+// and published what it had.
+var ErrAborted = errors.New("aborted")
+
+// A Port is one input or one output.
+type Port struct {
+	Name     string     // an output's is its file name: "measurement.json"
+	Schema   schemas.ID // "" on an output whose schema the stage says when it runs (import)
+	Many     bool       // takes any number of artifacts
+	Optional bool
+	Closure  bool // a resolver over all that the bound input reaches by digest; all of it enters the key
+}
+
+// A Spec declares a kind: what it reads, what it writes, what configures it.
+type Spec struct {
+	Name      string     // the plan's "uses:"
+	Contract  int        // raise when the same inputs would now give a different output; in the key and the buildType
+	Config    schemas.ID // schema of "with"
+	In, Out   []Port
+	Class     Class
+	Exclusive bool // while one runs, nothing else does, and its endpoint is locked
+	Drains    bool // watches Env.Stop; other stages are cancelled at the first interrupt
+	Collects  bool // collects every matrix axis unless the plan says otherwise
+}
+
+// A Kind makes stages.
+type Kind interface {
+	Spec() Spec
+	// New makes a stage from a resolved configuration. It does no I/O.
+	New(config json.RawMessage) (Stage, error)
+}
+
+// A Projector is a Kind that reads only a part of a file named in "with": what
+// Project writes enters the key and is what Inputs.File gives. The whole file
+// is stored as well.
+type Projector interface {
+	// Project returns false when the pointer has no projection.
+	Project(config json.RawMessage, pointer string, file io.Reader, w io.Writer) (schemas.ID, bool, error)
+}
+
+// Define makes a Kind whose stages see their own configuration type. Unknown
+// fields of a configuration are an error.
+func Define[C any](spec Spec, make func(C) (Stage, error)) Kind {
+	return kind[C]{spec: spec, make: make}
+}
+
+type kind[C any] struct {
+	spec Spec
+	make func(C) (Stage, error)
+}
+
+func (k kind[C]) Spec() Spec { return k.spec }
+
+func (k kind[C]) New(config json.RawMessage) (Stage, error) {
+	c, err := decodeConfig[C](config)
+	if err != nil {
+		return nil, fmt.Errorf("configuration of %s: %w", k.spec.Name, err)
+	}
+	return k.make(c)
+}
+
+func decodeConfig[C any](config json.RawMessage) (C, error) {
+	var c C
+	dec := json.NewDecoder(bytes.NewReader(config))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(&c)
+	return c, err
+}
+
+// DefineProjecting is Define for a kind that is a Projector.
+func DefineProjecting[C any](spec Spec, make func(C) (Stage, error),
+	project func(config C, pointer string, file io.Reader, w io.Writer) (schemas.ID, bool, error),
+) Kind {
+	return projecting[C]{kind[C]{spec: spec, make: make}, project}
+}
+
+type projecting[C any] struct {
+	kind[C]
+	project func(C, string, io.Reader, io.Writer) (schemas.ID, bool, error)
+}
+
+func (k projecting[C]) Project(config json.RawMessage, pointer string, file io.Reader, w io.Writer) (schemas.ID, bool, error) {
+	c, err := decodeConfig[C](config)
+	if err != nil {
+		return "", false, fmt.Errorf("configuration of %s: %w", k.spec.Name, err)
+	}
+	return k.project(c, pointer, file, w)
+}
+
+// A Set holds kinds by name.
+type Set map[string]Kind
+
+// NewSet panics on a duplicate name: a fault of the build.
+func NewSet(kinds ...Kind) Set {
+	s := make(Set, len(kinds))
+	for _, k := range kinds {
+		name := k.Spec().Name
+		if _, ok := s[name]; ok {
+			panic("kind " + name + " is listed twice")
+		}
+		s[name] = k
+	}
+	return s
+}

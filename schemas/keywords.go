@@ -1,0 +1,130 @@
+package schemas
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+// Key says whether a property enters the stage key.
+type Key string
+
+// The classes of a configuration's property. Semantic is the unmarked one.
+const (
+	Semantic Key = ""
+	Cosmetic Key = "cosmetic"
+	Policy   Key = "policy"
+)
+
+// Marks are the keywords of our own on one schema.
+type Marks struct {
+	Key      Key
+	File     bool
+	Endpoint bool
+}
+
+// MarksOf returns the marks of s itself, not those behind its $ref.
+func MarksOf(s *jsonschema.Schema) Marks {
+	m, _ := s.Extensions[marksName].(marks)
+	return Marks(m)
+}
+
+const marksName = "x-anvil"
+
+type marks Marks
+
+// Validate accepts everything: marks say how a value is used, not what it is.
+func (marks) Validate(jsonschema.ValidationContext, any) error { return nil }
+
+type marksCompiler struct{}
+
+func (marksCompiler) Compile(_ jsonschema.CompilerContext, m map[string]any) (jsonschema.ExtSchema, error) {
+	var out marks
+	found := false
+	for name, v := range m {
+		switch name {
+		case "x-anvil-key":
+			s, _ := v.(string)
+			if s != string(Cosmetic) && s != string(Policy) {
+				return nil, fmt.Errorf("x-anvil-key: want %q or %q, got %v", Cosmetic, Policy, v)
+			}
+			out.Key, found = Key(s), true
+		case "x-anvil-file":
+			out.File, found = v == true, true
+		case "x-anvil-endpoint":
+			out.Endpoint, found = v == true, true
+		}
+	}
+	if !found {
+		return nil, nil
+	}
+	return out, nil
+}
+
+var (
+	markMeta = jsonschema.MustCompileString("anvil-marks.json", `{}`)
+	sizeText = regexp.MustCompile(`^(0|[1-9][0-9]*)(B|KiB|MiB|GiB|TiB)$`)
+)
+
+func registerKeywords(c *jsonschema.Compiler) {
+	c.RegisterExtension(marksName, markMeta, marksCompiler{})
+	if c.Formats == nil {
+		c.Formats = map[string]func(any) bool{}
+	}
+	c.Formats["anvil-duration"] = func(v any) bool {
+		s, ok := v.(string)
+		if !ok {
+			return true
+		}
+		d, err := time.ParseDuration(s)
+		return err == nil && d >= 0
+	}
+	c.Formats["anvil-size"] = func(v any) bool {
+		s, ok := v.(string)
+		if !ok {
+			return true
+		}
+		_, err := ParseSize(s)
+		return err == nil
+	}
+}
+
+// ParseSize reads "64KiB": digits and one of B, KiB, MiB, GiB, TiB, without a
+// space. The result is in bytes.
+func ParseSize(s string) (int64, error) {
+	m := sizeText.FindStringSubmatch(s)
+	if m == nil {
+		return 0, fmt.Errorf("size %q: want digits and B, KiB, MiB, GiB or TiB", s)
+	}
+	n, err := strconv.ParseInt(m[1], 10, 64)
+	shift := map[string]uint{"B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}[m[2]]
+	if err != nil || n > (1<<62)>>shift {
+		return 0, fmt.Errorf("size %q: too large", s)
+	}
+	return n << shift, nil
+}
+
+// load serves the compiler from the embedded files alone.
+func load(url string) (io.ReadCloser, error) {
+	name, ok := strings.CutPrefix(url, base)
+	if !ok {
+		return nil, fmt.Errorf("schema %q: not among the embedded ones", url)
+	}
+	return files.Open(name)
+}
+
+func declaredID(src []byte) (ID, bool) {
+	var head struct {
+		ID ID `json:"x-anvil-id"`
+	}
+	if err := json.Unmarshal(src, &head); err != nil {
+		panic(err)
+	}
+	return head.ID, head.ID != ""
+}

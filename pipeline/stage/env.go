@@ -29,6 +29,7 @@ type Env struct {
 	Secrets   *Secrets
 	Resources *Resources
 	Tool      Tool
+	Plan      PlanIdentity
 
 	// Stop is closed when the stage should issue nothing more, drain, and
 	// publish what it has with an error that wraps ErrAborted. StopCause says why.
@@ -80,6 +81,15 @@ type Tool struct {
 	Dirty          *bool         `json:"dirty"`
 	RevisionReason *string       `json:"revision_reason"`
 	BinarySHA256   digest.Digest `json:"binary_sha256"`
+}
+
+// A PlanIdentity says which plan text a stage ran under. It is no part of any
+// key: editing a comment re-runs nothing, and a restored record names the text
+// that it was made from.
+type PlanIdentity struct {
+	Name           string        `json:"name"`
+	SHA256         digest.Digest `json:"sha256"`          // of the plan file
+	ResolvedSHA256 digest.Digest `json:"resolved_sha256"` // of plan.resolved.json
 }
 
 // A CommandFunc runs a program and returns what it printed.

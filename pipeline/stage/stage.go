@@ -70,6 +70,17 @@ type Spec struct {
 	Exclusive bool // while one runs, nothing else does, and its endpoint is locked
 	Drains    bool // watches Env.Stop; other stages are cancelled at the first interrupt
 	Collects  bool // collects every matrix axis unless the plan says otherwise
+
+	// Resolve, which may be nil, runs once for each stage when a plan is read,
+	// after defaults were filled and the configuration fits its schema: it sets
+	// the defaults that come from the plan or from another stage and reports
+	// what a schema cannot say.
+	Resolve func(r *Resolution)
+
+	// Project, which may be nil, writes what of a file named in "with" is read:
+	// this enters the key and is what Inputs.File gives, while the whole file is
+	// stored as well. It returns false for a pointer that has no projection.
+	Project func(config json.RawMessage, pointer string, file io.Reader, w io.Writer) (schema schemas.ID, ok bool, err error)
 }
 
 // A Kind makes stages.
@@ -77,14 +88,6 @@ type Kind interface {
 	Spec() Spec
 	// New makes a stage from a resolved configuration. It does no I/O.
 	New(config json.RawMessage) (Stage, error)
-}
-
-// A Projector is a Kind that reads only a part of a file named in "with": what
-// Project writes enters the key and is what Inputs.File gives. The whole file
-// is stored as well.
-type Projector interface {
-	// Project returns false when the pointer has no projection.
-	Project(config json.RawMessage, pointer string, file io.Reader, w io.Writer) (schemas.ID, bool, error)
 }
 
 // Define makes a Kind whose stages see their own configuration type. Unknown
@@ -101,39 +104,13 @@ type kind[C any] struct {
 func (k kind[C]) Spec() Spec { return k.spec }
 
 func (k kind[C]) New(config json.RawMessage) (Stage, error) {
-	c, err := decodeConfig[C](config)
-	if err != nil {
-		return nil, fmt.Errorf("configuration of %s: %w", k.spec.Name, err)
-	}
-	return k.make(c)
-}
-
-func decodeConfig[C any](config json.RawMessage) (C, error) {
 	var c C
 	dec := json.NewDecoder(bytes.NewReader(config))
 	dec.DisallowUnknownFields()
-	err := dec.Decode(&c)
-	return c, err
-}
-
-// DefineProjecting is Define for a kind that is a Projector.
-func DefineProjecting[C any](spec Spec, make func(C) (Stage, error),
-	project func(config C, pointer string, file io.Reader, w io.Writer) (schemas.ID, bool, error),
-) Kind {
-	return projecting[C]{kind[C]{spec: spec, make: make}, project}
-}
-
-type projecting[C any] struct {
-	kind[C]
-	project func(C, string, io.Reader, io.Writer) (schemas.ID, bool, error)
-}
-
-func (k projecting[C]) Project(config json.RawMessage, pointer string, file io.Reader, w io.Writer) (schemas.ID, bool, error) {
-	c, err := decodeConfig[C](config)
-	if err != nil {
-		return "", false, fmt.Errorf("configuration of %s: %w", k.spec.Name, err)
+	if err := dec.Decode(&c); err != nil {
+		return nil, fmt.Errorf("configuration of %s: %w", k.spec.Name, err)
 	}
-	return k.project(c, pointer, file, w)
+	return k.make(c)
 }
 
 // A Set holds kinds by name.

@@ -1,0 +1,49 @@
+package stage
+
+// A Resolution is one stage's configuration while its plan is read.
+type Resolution struct {
+	// With is the configuration with its schema's defaults filled and every
+	// reference substituted; numbers are json.Number. Resolve changes it in place.
+	With map[string]any
+
+	ID   string // of the stage
+	Plan ResolutionPlan
+	// Upstream are the stages that this one depends on, directly or not, the
+	// nearest first and in plan order where equally near, already resolved.
+	Upstream []Peer
+	// Peer finds any stage of the plan by the id that the plan writes, resolved
+	// where it stands upstream, else with its schema's defaults alone.
+	Peer func(id string) (Peer, bool)
+
+	problems []ResolutionProblem
+}
+
+// A ResolutionPlan is what a kind may take from the plan's top level.
+type ResolutionPlan struct {
+	Name        string
+	Title       string
+	Seed        int64
+	Deployment  map[string]any // every key of plan-keys.md, null where the plan says nothing
+	Conditions  []any          // {label, value}
+	Limitations LimitationSet  // origin "plan"
+}
+
+// A Peer is another stage of the plan.
+type Peer struct {
+	ID   string // the child's in a matrix
+	Of   string // as the plan writes it
+	Kind string
+	With map[string]any // do not change it
+}
+
+// A ResolutionProblem is a fault of the configuration; Pointer is a JSON
+// pointer into With and may name a key that the plan left out.
+type ResolutionProblem struct{ Pointer, Message, Hint string }
+
+// Problem reports a fault of the configuration.
+func (r *Resolution) Problem(pointer, message, hint string) {
+	r.problems = append(r.problems, ResolutionProblem{Pointer: pointer, Message: message, Hint: hint})
+}
+
+// Problems returns what was reported.
+func (r *Resolution) Problems() []ResolutionProblem { return r.problems }

@@ -27,6 +27,7 @@ type Marks struct {
 	Key      Key
 	File     bool
 	Endpoint bool
+	Resolved bool // set by the kind's Resolve; a plan that writes it is wrong
 }
 
 // MarksOf returns the marks of s itself, not those behind its $ref.
@@ -59,6 +60,8 @@ func (marksCompiler) Compile(_ jsonschema.CompilerContext, m map[string]any) (js
 			out.File, found = v == true, true
 		case "x-anvil-endpoint":
 			out.Endpoint, found = v == true, true
+		case "x-anvil-resolved":
+			out.Resolved, found = v == true, true
 		}
 	}
 	if !found {

@@ -12,6 +12,7 @@
 //	x-anvil-key       "cosmetic" or "policy": the value stays out of the stage key
 //	x-anvil-file      true: a path relative to the plan; the file is digested and stored
 //	x-anvil-endpoint  true: the name of one of the plan's endpoints
+//	x-anvil-resolved  true: set by the kind when the plan is read, never by the plan
 package schemas
 
 import (

@@ -33,6 +33,7 @@ type Outputs struct {
 	schemas   map[string]schemas.ID
 	written   map[string]bool
 	limits    []Limitation
+	carried   []Limitation
 	findings  []Finding
 }
 
@@ -108,6 +109,14 @@ func (o *Outputs) Limit(ls ...Limitation) {
 	o.limits = append(o.limits, ls...)
 }
 
+// Carry adds limitations that a document from elsewhere already bears, with
+// their origins as they stand. Only import has such.
+func (o *Outputs) Carry(set LimitationSet) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.carried = append(o.carried, set...)
+}
+
 // Finding records a gate that failed.
 func (o *Outputs) Finding(code, text string) {
 	o.mu.Lock()
@@ -119,7 +128,8 @@ func (o *Outputs) Finding(code, text string) {
 type Collected struct {
 	Documents   map[string]Document
 	Schemas     map[string]schemas.ID // of every output that was claimed
-	Limitations []Limitation
+	Limitations []Limitation // raised; the executor sets their origin
+	Carried     []Limitation // of an imported document; their origin stays
 	Findings    []Finding
 }
 
@@ -127,5 +137,5 @@ type Collected struct {
 func (o *Outputs) Collect() Collected {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return Collected{Documents: o.documents, Schemas: o.schemas, Limitations: o.limits, Findings: o.findings}
+	return Collected{Documents: o.documents, Schemas: o.schemas, Limitations: o.limits, Carried: o.carried, Findings: o.findings}
 }

@@ -1,5 +1,7 @@
 package stage
 
+import "io"
+
 // A Resolution is one stage's configuration while its plan is read.
 type Resolution struct {
 	// With is the configuration with its schema's defaults filled and every
@@ -14,6 +16,10 @@ type Resolution struct {
 	// Peer finds any stage of the plan by the id that the plan writes, resolved
 	// where it stands upstream, else with its schema's defaults alone.
 	Peer func(id string) (Peer, bool)
+
+	// Open opens a file that With names, relative to the plan, for a kind that
+	// must look at a file to know what it will publish.
+	Open func(path string) (io.ReadCloser, error)
 
 	problems []ResolutionProblem
 }

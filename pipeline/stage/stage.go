@@ -54,7 +54,7 @@ var ErrAborted = errors.New("aborted")
 // A Port is one input or one output.
 type Port struct {
 	Name     string     // an output's is its file name: "measurement.json"
-	Schema   schemas.ID // "" on an output whose schema the stage says when it runs (import)
+	Schema   schemas.ID // "" on an output of a kind that has Spec.Outputs
 	Many     bool       // takes any number of artifacts
 	Optional bool
 	Closure  bool // a resolver over all that the bound input reaches by digest; all of it enters the key
@@ -76,6 +76,10 @@ type Spec struct {
 	// the defaults that come from the plan or from another stage and reports
 	// what a schema cannot say.
 	Resolve func(r *Resolution)
+
+	// Outputs, which may be nil, gives the outputs of one stage from its resolved
+	// configuration where they are not the same for every stage of the kind.
+	Outputs func(with map[string]any) []Port
 
 	// Project, which may be nil, writes what of a file named in "with" is read:
 	// this enters the key and is what Inputs.File gives, while the whole file is

@@ -128,8 +128,8 @@ func (o *Outputs) Finding(code, text string) {
 type Collected struct {
 	Documents   map[string]Document
 	Schemas     map[string]schemas.ID // of every output that was claimed
-	Limitations []Limitation // raised; the executor sets their origin
-	Carried     []Limitation // of an imported document; their origin stays
+	Limitations []Limitation          // raised; the executor sets their origin
+	Carried     []Limitation          // of an imported document; their origin stays
 	Findings    []Finding
 }
 

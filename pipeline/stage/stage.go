@@ -68,6 +68,7 @@ type Spec struct {
 	In, Out   []Port
 	Class     Class
 	Exclusive bool // while one runs, nothing else does, and its endpoint is locked
+	Gates     bool // a finding blocks what depends on the stage: scout, verify-weights
 	Drains    bool // watches Env.Stop; other stages are cancelled at the first interrupt
 	Collects  bool // collects every matrix axis unless the plan says otherwise
 

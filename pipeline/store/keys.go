@@ -1,0 +1,148 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gowebpki/jcs"
+
+	"anvil/pipeline/digest"
+	"anvil/pipeline/stage"
+)
+
+// KeyVersion is the "v" of every stage key.
+const KeyVersion = "anvil.key/v1"
+
+// A KeyInput is one input as it enters a key: by digest alone, no path, time,
+// host or user.
+type KeyInput struct {
+	Port string `json:"port"` // or "with." and a JSON pointer
+	stage.Ref
+}
+
+// A KeySpec is all that a stage key is made of.
+type KeySpec struct {
+	Kind     string
+	Contract int
+	Config   json.RawMessage // without what is cosmetic, policy or a file
+	Inputs   []KeyInput      // in the kind's order of ports, plan order within one
+	Salt     string
+}
+
+// KeyOf returns the stage key: SHA-256(JCS({v, kind, contract, config, inputs,
+// salt})). An error is a config that is no JSON.
+func KeyOf(spec KeySpec) (digest.Digest, error) {
+	text, err := KeyText(spec)
+	if err != nil {
+		return digest.Digest{}, err
+	}
+	return digest.FromBytes(text), nil
+}
+
+// KeyText returns the canonical bytes that KeyOf hashes, so that a changed key
+// can be explained.
+func KeyText(spec KeySpec) ([]byte, error) {
+	if spec.Inputs == nil {
+		spec.Inputs = []KeyInput{}
+	}
+	raw, err := json.Marshal(struct {
+		V        string          `json:"v"`
+		Kind     string          `json:"kind"`
+		Contract int             `json:"contract"`
+		Config   json.RawMessage `json:"config"`
+		Inputs   []KeyInput      `json:"inputs"`
+		Salt     string          `json:"salt"`
+	}{KeyVersion, spec.Kind, spec.Contract, spec.Config, spec.Inputs, spec.Salt})
+	if err == nil {
+		raw, err = jcs.Transform(raw)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("key of a %s stage: %w", spec.Kind, err)
+	}
+	return raw, nil
+}
+
+// A Pointer is an entry of the index: an attempt that was made under a key.
+type Pointer struct {
+	Run     string        `json:"run"`
+	Stage   string        `json:"stage"`
+	Attempt int           `json:"attempt"`
+	Result  digest.Digest `json:"result"` // of its result.json, which is an object
+}
+
+// Lookup returns what was made under a key, the newest first. It trusts
+// nothing: an entry that cannot be read is passed over, and whether its result
+// and objects still exist is for the caller to see. An unknown key is no error.
+func (s *Store) Lookup(key digest.Digest) ([]Pointer, error) {
+	dir := filepath.Join(s.dir, keyName(key))
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up key %s: %w", key.Short(), err)
+	}
+	newestFirst(entries)
+	var out []Pointer
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			continue
+		}
+		var p Pointer
+		if json.Unmarshal(b, &p) == nil && p.Result.String()+pointerExt == e.Name() {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+const pointerExt = ".json"
+
+func keyName(key digest.Digest) string {
+	hex := key.String()
+	return keysDir + "/" + hex[:2] + "/" + hex
+}
+
+// newestFirst sorts by the time of writing, which only says which of several
+// sound results is tried first.
+func newestFirst(entries []fs.DirEntry) {
+	if len(entries) < 2 {
+		return
+	}
+	at := make(map[string]int64, len(entries))
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			at[e.Name()] = info.ModTime().UnixNano()
+		}
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int {
+		if d := at[b.Name()] - at[a.Name()]; d != 0 {
+			return int(max(-1, min(1, d)))
+		}
+		return strings.Compare(a.Name(), b.Name())
+	})
+}
+
+// Point adds an entry to the index, after the result and the journal and never
+// before.
+func (s *Store) Point(key digest.Digest, p Pointer) error {
+	d, err := s.writable()
+	if err != nil {
+		return err
+	}
+	if err := d.MkdirLoose(keyName(key)); err != nil {
+		return err
+	}
+	b, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return d.WriteLoose(keyName(key)+"/"+p.Result.String()+pointerExt, append(b, '\n'))
+}

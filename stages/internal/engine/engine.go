@@ -1,0 +1,104 @@
+// Package engine speaks the APIs of serving engines: what a request's body is
+// and how the bytes of an answer, with the stamp of each read, become the answer
+// fields of a record.Attempt (streams.md 1 to 5).
+//
+// It does no I/O of its own in the request path. A load core builds bodies with
+// [Protocol.Body] before the phase, feeds what it reads to a [Watcher] during it
+// (no allocation a read), and hands the same bytes to a [Decoder] behind or after
+// it. Watcher and Decoder share one parser and one reading of each event, so they
+// cannot disagree about what is output.
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// An Adapter speaks one API. Adapters are values without state.
+type Adapter interface {
+	// API is the name by which a plan asks for it.
+	API() string
+	// Proof says what stands behind it: captured streams of named engine
+	// versions, or published documentation alone.
+	Proof() Proof
+	// Path is what is appended to the base URL.
+	Path(model string, stream bool) string
+	// Framing is how a streamed body is divided.
+	Framing() Framing
+	// Body fills the fields of a request, before extra_body.
+	Body(e *Endpoint, r Request, stream bool) (Fields, error)
+	// Unsent names the sampling switches that are set and have no field in this API.
+	Unsent(s Sampling) []string
+
+	// event reads one payload of a stream, body a whole answer that was not streamed.
+	event(r *reading, name, data []byte)
+	body(r *reading, data []byte)
+}
+
+// Proof is the evidence behind an adapter.
+type Proof struct {
+	Captured bool   // false: measure raises api.unproven
+	Source   string // engine and version, or the address of the documentation
+}
+
+// Framing is how a streamed body is divided into events.
+type Framing uint8
+
+// The framings.
+const (
+	EventStream Framing = iota // text/event-stream
+	Lines                      // one JSON object a line, application/x-ndjson
+)
+
+// All lists every adapter, in the order of plan-keys.md.
+func All() []Adapter {
+	return []Adapter{
+		openaiChat{},
+	}
+}
+
+// Find returns the adapter of that name.
+func Find(api string) (Adapter, bool) {
+	all := All()
+	i := slices.IndexFunc(all, func(a Adapter) bool { return a.API() == api })
+	if i < 0 {
+		return nil, false
+	}
+	return all[i], true
+}
+
+// A Protocol is an endpoint with its adapter: how it is asked and how its answers
+// are read. It is safe for concurrent use.
+type Protocol struct {
+	Endpoint Endpoint
+	Adapter  Adapter
+	Stream   bool   // false where extra_body says "stream": false: answers are whole bodies
+	URL      string // where requests are POSTed; holds no credentials of the URL
+}
+
+// Open resolves an endpoint that has a base URL.
+func Open(e Endpoint) (*Protocol, error) {
+	a, ok := Find(cmp.Or(e.API, "openai-chat"))
+	if !ok {
+		return nil, fmt.Errorf("endpoint %s: unknown api %q", e.Name, e.API)
+	}
+	p := &Protocol{Endpoint: e, Adapter: a, Stream: e.streams()}
+	u, err := e.requestURL(a.Path(e.model(), p.Stream))
+	if err != nil {
+		return nil, err
+	}
+	p.URL = u
+	return p, nil
+}
+
+// Body returns the request's bytes: equal requests give equal bytes. extra_body
+// is merged last, objects into objects, so that it can add to and override
+// everything.
+func (p *Protocol) Body(r Request) ([]byte, error) {
+	f, err := p.Adapter.Body(&p.Endpoint, r, p.Stream)
+	if err != nil {
+		return nil, fmt.Errorf("%s request: %w", p.Adapter.API(), err)
+	}
+	return f.merge(p.Endpoint.ExtraBody).encode()
+}

@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"net/http"
+
+	"anvil/stages/record"
+)
+
+// A Head is the head of an HTTP answer.
+type Head struct {
+	Status int
+	Header http.Header
+}
+
+// A Read is one read of an answer's body: when it arrived, not what it held.
+type Read struct {
+	At        int64  // arrival, ns from the phase's start
+	SeenEmpty *int64 // the last moment before it when the socket was seen empty; null when unknown
+	Delay     *int64 // the read's return minus At; null with user-space stamps
+}
+
+// An Ending is how the reading of an answer ended.
+type Ending struct {
+	Kind    EndKind
+	At      int64  // when; unused for EndMark, which is stamped by its read
+	Class   string // for EndCut and EndTransport: refused, reset, eof, tls, dns, timeout, protocol
+	Message string // the error's text, secrets removed
+}
+
+// An EndKind is what ended the reading.
+type EndKind uint8
+
+// The ways in which the reading of an answer ends.
+const (
+	EndNone          EndKind = iota // still being read
+	EndClean                        // the body ended where its framing says
+	EndMark                         // the watcher saw the answer's end mark
+	EndEnough                       // an error's body, read as far as max_error
+	EndCut                          // head received, then the connection or the body broke off
+	EndTransport                    // no head was received
+	EndFirstOutput                  // limit of the first output
+	EndGap                          // limit of the gap between two outputs
+	EndTotal                        // limit of the whole request
+	EndAbort                        // the client gave up by plan or by an interrupt
+	EndBodyTooLarge                 // the body exceeds max_body
+	EndEventTooLarge                // the watcher saw an event above max_event
+)
+
+// Limits bound what is read, in bytes; zero is no limit.
+type Limits struct {
+	MaxEvent int64 // data of one event
+	MaxBody  int64 // body, as received and after decompression
+	MaxError int64 // body of an HTTP error
+}
+
+// Want is what the decoder must know of the request.
+type Want struct {
+	MaxTokens int // asked for
+	Limits    Limits
+	StoreText bool
+}
+
+// An Answer is all that an attempt says of the answer itself.
+type Answer struct {
+	FirstOutput, FirstContent, LastOutput, End *int64 // ns from the phase's start
+	FirstByte                                  *int64 // of the body
+
+	Arrivals     []int64 // as record.Attempt has them: the first an offset, then differences
+	ArrivalKinds string
+	Coalesced    string
+	SeenEmpty    []*int64
+	ClientDelay  []int64
+
+	Outcome       record.Outcome
+	Notes         []string
+	Error         *record.AttemptError
+	HTTPStatus    *int
+	FinishReasons []string
+	DoneMarker    bool
+	Model         *string
+	Usage         record.Usage
+	Text          *string
+	Reasoning     *string
+	ToolCalls     []record.ToolCall
+	TextSHA256    [32]byte
+	TextTruncated bool
+	Choices       int
+
+	// Content is the whole text of choice 0, for canaries and code words; it is
+	// there also when the text is not stored.
+	Content string
+}
+
+// Fail adds an outcome that is found after decoding: a canary or a length. The
+// earlier outcome of streams.md 5 wins and the other becomes a note.
+func (a *Answer) Fail(o record.Outcome) {
+	if a.Outcome.Success() {
+		a.Outcome = o
+		return
+	}
+	a.Notes = append(a.Notes, string(o))
+}
+
+// Put copies the answer into an attempt; the stamps of the request's own way
+// (due to headers) stay.
+func (a Answer) Put(to *record.Attempt) {
+	to.T.FirstOutput, to.T.FirstContent, to.T.LastOutput, to.T.End = a.FirstOutput, a.FirstContent, a.LastOutput, a.End
+	if a.FirstByte != nil {
+		to.T.FirstByte = a.FirstByte
+	}
+	to.Arrivals, to.ArrivalKinds, to.Coalesced = a.Arrivals, a.ArrivalKinds, a.Coalesced
+	to.SeenEmpty, to.ClientDelay = a.SeenEmpty, a.ClientDelay
+	to.Outcome, to.Notes, to.Error, to.HTTPStatus = a.Outcome, a.Notes, a.Error, a.HTTPStatus
+	to.FinishReasons, to.DoneMarker, to.Model, to.Usage = a.FinishReasons, a.DoneMarker, a.Model, a.Usage
+	to.Text, to.Reasoning, to.ToolCalls = a.Text, a.Reasoning, a.ToolCalls
+	to.TextSHA256, to.TextTruncated, to.Choices = a.TextSHA256, a.TextTruncated, a.Choices
+}
+
+// A Reply is a whole answer in memory, for callers that do not decode as they go.
+type Reply struct {
+	Head   *Head // null when no head was received
+	Body   []byte
+	Reads  []Read
+	Upto   []int // Upto[i] is the offset in Body after Reads[i]
+	Ending Ending
+}
+
+// Decode turns a whole reply into its answer.
+func (p *Protocol) Decode(r Reply, w Want) Answer {
+	d := p.NewDecoder(w)
+	if r.Head != nil {
+		d.Head(*r.Head)
+	}
+	from := 0
+	for i, read := range r.Reads {
+		d.Read(read, r.Body[from:r.Upto[i]])
+		from = r.Upto[i]
+	}
+	return d.End(r.Ending)
+}

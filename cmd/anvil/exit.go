@@ -1,0 +1,113 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// The exit codes of design.md 9.
+const (
+	exitOK            = 0
+	exitInternal      = 1
+	exitUsage         = 2 // usage, or a file that cannot be read
+	exitPlan          = 3 // plan invalid, or a derived run that its base cannot serve
+	exitStage         = 4 // a stage could not do its work
+	exitFinding       = 5 // a gate, a weights mismatch, a validation or check problem
+	exitProvenance    = 6
+	exitNotComparable = 7
+	exitBusy          = 8
+	exitInsufficient  = 9
+	exitInterrupted   = 130
+)
+
+// precedence says which code wins when several apply.
+var precedence = []int{exitInterrupted, exitInternal, exitPlan, exitBusy, exitStage, exitProvenance, exitNotComparable, exitFinding, exitInsufficient}
+
+// worst returns the code that wins.
+func worst(codes ...int) int {
+	for _, c := range precedence {
+		if slices.Contains(codes, c) {
+			return c
+		}
+	}
+	for _, c := range codes {
+		if c != exitOK {
+			return c
+		}
+	}
+	return exitOK
+}
+
+// An exitError carries the exit code to the top. With printed set everything
+// was said already and only the code is left.
+type exitError struct {
+	code    int
+	name    string // for programs: "usage", "plan_invalid", …
+	err     error
+	hint    string
+	printed bool
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return e.name
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error {
+	return &exitError{code: exitUsage, name: "usage", err: fmt.Errorf(format, args...)}
+}
+
+// done ends a command whose output is complete with the given code.
+func done(code int) error {
+	if code == exitOK {
+		return nil
+	}
+	return &exitError{code: code, printed: true}
+}
+
+// report prints the error, if any is left to print, and returns the exit code.
+func (a *app) report(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	e := classify(err)
+	if e.printed {
+		return e.code
+	}
+	if a.json {
+		doc := map[string]any{"error": map[string]any{"code": e.name, "message": e.Error(), "hint": orNull(e.hint)}}
+		enc := json.NewEncoder(a.stderr)
+		enc.SetEscapeHTML(false)
+		if enc.Encode(doc) == nil {
+			return e.code
+		}
+	}
+	fmt.Fprintf(a.stderr, "anvil: %s\n", printable(e.Error()))
+	if e.hint != "" {
+		fmt.Fprintf(a.stderr, "  %s\n", printable(e.hint))
+	}
+	return e.code
+}
+
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// classify gives each kind of error that the packages below return its code;
+// it is the one table of them.
+func classify(err error) *exitError {
+	var e *exitError
+	if errors.As(err, &e) {
+		return e
+	}
+	return &exitError{code: exitInternal, name: "internal", err: err}
+}

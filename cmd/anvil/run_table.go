@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"anvil/stages/record"
+)
+
+// headline are the metrics of the table that ends a run, in its order.
+var headline = []string{
+	"ttft_p50_ms", "ttft_p95_ms", "time_to_first_output_p50_ms", "tpot_p50_ms", "e2e_p50_ms", "e2e_p95_ms",
+	"output_tokens_per_s", "requests_per_s", "error_rate",
+}
+
+// writeRecordTable shows what a final record says: per cell the accounting, the
+// correctness and the headline metrics, then every limitation.
+func writeRecordTable(w io.Writer, r *record.Final) {
+	if r.EvidenceMode == "controlled" {
+		fmt.Fprintln(w, "\nSIMULATED: the engine is anvil's embedded simulator; no figure below describes hardware or a language model.")
+	}
+	if r.Status != "completed" {
+		fmt.Fprintf(w, "\n%s: the measurement did not reach its end.\n", strings.ToUpper(r.Status))
+	}
+	for _, c := range r.Cells {
+		writeCell(w, c)
+	}
+	fmt.Fprintf(w, "\nLimitations (%d)\n", len(r.Limitations))
+	for _, l := range r.Limitations {
+		fmt.Fprintf(w, "  %-7s %s [%s]\n          %s\n", l.Severity, line(l.Code), line(l.Origin), line(l.Text))
+	}
+}
+
+func writeCell(w io.Writer, c record.Cell) {
+	fmt.Fprintf(w, "\n%s\n", line(c.ID))
+	fmt.Fprintf(w, "  requests  %d planned: %s\n", c.Accounting.Planned, tally(c.Accounting.Outcomes))
+	switch {
+	case c.Correctness != nil:
+		fmt.Fprintf(w, "  verdicts  %s\n", tally(c.Accounting.Verdicts))
+		fmt.Fprintf(w, "  correct   %s of planned, %s of answered, %s answered\n",
+			proportion(c.Correctness.Strict), proportion(c.Correctness.Answered), proportion(c.Correctness.Coverage))
+	case c.CorrectnessReason != nil:
+		fmt.Fprintf(w, "  correct   %s\n", line(*c.CorrectnessReason))
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "  metric\tvalue\tn\texcluded\tinterval")
+	for _, id := range headline {
+		i := slices.IndexFunc(c.Metrics, func(m record.Metric) bool { return m.ID == id })
+		if i >= 0 {
+			writeMetric(t, c.Metrics[i])
+		}
+	}
+	t.Flush()
+}
+
+func writeMetric(w io.Writer, m record.Metric) {
+	value := "withheld: " + reasonText(m.Reason)
+	interval := ""
+	if m.Value != nil {
+		value = figure(*m.Value) + " " + m.Unit
+		interval = "withheld: " + reasonText(m.IntervalReason)
+		if m.Interval != nil {
+			interval = fmt.Sprintf("%s to %s (%g%%)", figure(m.Interval.Low), figure(m.Interval.High), 100*m.Interval.Level)
+		}
+	}
+	fmt.Fprintf(w, "  %s\t%s\t%d\t%d\t%s\n", m.ID, line(value), m.Samples, m.Excluded, line(interval))
+}
+
+// figure shows a value to four significant digits, and whole from 1,000 on: the
+// record holds every digit.
+func figure(v float64) string {
+	if v >= 1000 || v <= -1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}
+
+func proportion(p record.Proportion) string {
+	return fmt.Sprintf("%d/%d", p.Numerator, p.Denominator)
+}
+
+func reasonText(s *string) string {
+	if s == nil || *s == "" {
+		return "no reason stated"
+	}
+	return *s
+}
+
+// tally writes counts as "6 ok, 2 truncated", the commonest first.
+func tally[K ~string](counts map[K]int) string {
+	keys := slices.SortedFunc(maps.Keys(counts), func(a, b K) int {
+		if d := counts[b] - counts[a]; d != 0 {
+			return d
+		}
+		return strings.Compare(string(a), string(b))
+	})
+	var parts []string
+	for _, k := range keys {
+		if counts[k] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[k], line(string(k))))
+		}
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}

@@ -81,6 +81,7 @@ func noArguments(c *cobra.Command, args []string) error {
 		return nil
 	}
 	err := fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())
+	c.SuggestionsMinimumDistance = 2 // cobra sets this only on the way that we do not take
 	if s := c.SuggestionsFor(args[0]); len(s) > 0 {
 		err = fmt.Errorf("%w (did you mean %q?)", err, s[0])
 	}

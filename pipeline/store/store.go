@@ -34,8 +34,14 @@ const (
 	tempDir    = "tmp"
 )
 
-// ErrNotFound is wrapped when the store does not hold an object.
-var ErrNotFound = errors.New("not in the store")
+// ErrNotFound is wrapped when the store does not hold an object; it is also an
+// fs.ErrNotExist.
+var ErrNotFound error = notFound{}
+
+type notFound struct{}
+
+func (notFound) Error() string        { return "not in the store" }
+func (notFound) Is(target error) bool { return target == fs.ErrNotExist }
 
 // What a write can run into that the user can mend; each has a Hint.
 type (

@@ -1,0 +1,128 @@
+package prov
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+
+	"anvil/pipeline/digest"
+	"anvil/pipeline/stage"
+)
+
+// Objects gives the bytes of objects by digest, verified: the store.
+type Objects = stage.Opener
+
+// A Reader reads results and limitation sets from objects and keeps them. It is
+// safe for concurrent use. What it returns is shared: do not change it.
+type Reader struct {
+	objects Objects
+
+	mu      sync.Mutex
+	results map[digest.Digest]*Result
+	sets    map[digest.Digest]stage.LimitationSet
+}
+
+// NewReader returns a Reader of objects.
+func NewReader(objects Objects) *Reader {
+	return &Reader{objects: objects, results: map[digest.Digest]*Result{}, sets: map[digest.Digest]stage.LimitationSet{}}
+}
+
+// maxDocument bounds what is read into memory as one provenance document.
+const maxDocument = 256 << 20 // bytes
+
+// Bytes reads a whole object, verified; a size of -1 promises none.
+func (r *Reader) Bytes(ctx context.Context, d digest.Digest, size int64) (b []byte, err error) {
+	rc, err := r.objects.Open(ctx, d, size)
+	if err != nil {
+		return nil, err
+	}
+	defer rc.Close()
+	b, err = io.ReadAll(io.LimitReader(rc, maxDocument+1))
+	if err == nil && len(b) > maxDocument {
+		err = fmt.Errorf("object %s: larger than %d bytes", d, maxDocument)
+	}
+	return b, err
+}
+
+// Result reads a result.json by its digest.
+func (r *Reader) Result(ctx context.Context, d digest.Digest) (*Result, error) {
+	r.mu.Lock()
+	res, ok := r.results[d]
+	r.mu.Unlock()
+	if ok {
+		return res, nil
+	}
+	b, err := r.Bytes(ctx, d, -1)
+	if err != nil {
+		return nil, fmt.Errorf("result %s: %w", d.Short(), err)
+	}
+	res, err = DecodeResult(b)
+	if err != nil {
+		return nil, fmt.Errorf("result %s: %w", d.Short(), err)
+	}
+	r.mu.Lock()
+	r.results[d] = res
+	r.mu.Unlock()
+	return res, nil
+}
+
+// DecodeResult reads a result.json.
+func DecodeResult(b []byte) (*Result, error) {
+	res := new(Result)
+	if err := json.Unmarshal(b, res); err != nil {
+		return nil, err
+	}
+	if res.Schema != ResultSchema {
+		return nil, fmt.Errorf("schema is %q, want %q", res.Schema, ResultSchema)
+	}
+	return res, nil
+}
+
+// EncodeResult writes a result.json: the same result gives the same bytes. A
+// nil list is written as an empty one.
+func EncodeResult(res Result) ([]byte, error) {
+	res.Schema = ResultSchema
+	if res.Inputs == nil {
+		res.Inputs = []Input{}
+	}
+	if res.Outputs == nil {
+		res.Outputs = []Output{}
+	}
+	if res.Limitations == nil {
+		res.Limitations = stage.LimitationSet{}
+	}
+	if res.Findings == nil {
+		res.Findings = []stage.Finding{}
+	}
+	res.StartedAt, res.FinishedAt = res.StartedAt.UTC(), res.FinishedAt.UTC()
+	return encode(res)
+}
+
+// Set reads a limitation set by its digest.
+func (r *Reader) Set(ctx context.Context, d digest.Digest) (stage.LimitationSet, error) {
+	r.mu.Lock()
+	set, ok := r.sets[d]
+	r.mu.Unlock()
+	if ok {
+		return set, nil
+	}
+	if d == emptySet {
+		return stage.LimitationSet{}, nil
+	}
+	b, err := r.Bytes(ctx, d, -1)
+	if err == nil {
+		err = json.Unmarshal(b, &set)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("limitation set %s: %w", d.Short(), err)
+	}
+	r.mu.Lock()
+	r.sets[d] = set
+	r.mu.Unlock()
+	return set, nil
+}
+
+// emptySet is the digest of the set of a leaf file: of the two bytes "[]".
+var emptySet = func() digest.Digest { _, d := stage.LimitationSet(nil).Canonical(); return d }()

@@ -1,0 +1,333 @@
+package prov
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"anvil/pipeline/digest"
+)
+
+// The files of a run's folder.
+const (
+	RunsFolder       = "runs" // below the workspace
+	ManifestName     = "run.json"
+	StatementName    = "statement.json"
+	ResultName       = "result.json"
+	PlanName         = "plan.yaml"
+	ResolvedPlanName = "plan.resolved.json"
+	StagesFolder     = "stages"
+	ArtifactsFolder  = "artifacts"
+	LockName         = "lock"
+	LogName          = "log" // in the run's folder and in an attempt's
+)
+
+// Latest names the run that began last, whatever became of it.
+const Latest = "latest"
+
+// EncodeManifest writes run.json: the same manifest gives the same bytes.
+func EncodeManifest(m Manifest) ([]byte, error) {
+	m.Schema = ManifestSchema
+	if m.Stages == nil {
+		m.Stages = []ManifestStage{}
+	}
+	if m.Files == nil {
+		m.Files = map[string]digest.Digest{}
+	}
+	m.StartedAt, m.FinishedAt = m.StartedAt.UTC(), m.FinishedAt.UTC()
+	return encode(m)
+}
+
+// DecodeManifest reads a run.json.
+func DecodeManifest(b []byte) (*Manifest, error) {
+	m := new(Manifest)
+	if err := json.Unmarshal(b, m); err != nil {
+		return nil, fmt.Errorf("%s: %w", ManifestName, err)
+	}
+	if m.Schema != ManifestSchema {
+		return nil, fmt.Errorf("%s: schema is %q, want %q", ManifestName, m.Schema, ManifestSchema)
+	}
+	return m, nil
+}
+
+// A Run is a run's folder, open for reading. Every path below it goes through
+// an os.Root: nothing outside is ever read.
+type Run struct {
+	ID       string
+	Dir      string    // the folder's path, for messages
+	Manifest *Manifest // nil while the run has no run.json
+	root     *os.Root
+}
+
+// ErrNoRun is wrapped when a name fits no run.
+var ErrNoRun = errors.New("no such run")
+
+// An AmbiguousError lists the runs that a prefix fits.
+type AmbiguousError struct {
+	Prefix     string
+	Candidates []string // newest first
+}
+
+// Error lists the candidates.
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("run %q is ambiguous: %s", e.Prefix, strings.Join(e.Candidates, ", "))
+}
+
+// OpenRun opens a run of the workspace by its id, an unambiguous prefix, a
+// path, or "latest". The caller closes it.
+func OpenRun(workspace, name string) (*Run, error) {
+	dir, err := findRun(workspace, name)
+	if err != nil {
+		return nil, err
+	}
+	return openDir(dir)
+}
+
+func openDir(dir string) (*Run, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open run: %w", err)
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	r := &Run{ID: filepath.Base(abs), Dir: dir, root: root}
+	b, err := root.ReadFile(ManifestName)
+	if err == nil {
+		r.Manifest, err = DecodeManifest(b)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(fmt.Errorf("run %s: %w", r.ID, err), root.Close())
+	}
+	return r, nil
+}
+
+func findRun(workspace, name string) (string, error) {
+	runs := filepath.Join(workspace, RunsFolder)
+	if strings.ContainsRune(name, filepath.Separator) || name == "." || name == ".." {
+		if isRun(name) {
+			return name, nil
+		}
+		return "", fmt.Errorf("run %q: no run in that folder: %w", name, ErrNoRun)
+	}
+	ids, err := RunIDs(workspace)
+	if err != nil {
+		return "", err
+	}
+	if name == Latest {
+		if len(ids) == 0 {
+			return "", fmt.Errorf("run %q: %s holds none: %w", name, runs, ErrNoRun)
+		}
+		return filepath.Join(runs, ids[0]), nil
+	}
+	var fits []string
+	for _, id := range ids {
+		if id == name {
+			return filepath.Join(runs, id), nil
+		}
+		if name != "" && strings.HasPrefix(id, name) {
+			fits = append(fits, id)
+		}
+	}
+	switch {
+	case len(fits) == 1:
+		return filepath.Join(runs, fits[0]), nil
+	case len(fits) > 1:
+		return "", &AmbiguousError{Prefix: name, Candidates: fits}
+	case isRun(name):
+		return name, nil
+	}
+	return "", fmt.Errorf("run %q: %w", name, ErrNoRun)
+}
+
+// isRun tells whether a folder is a run's: it has a journal or a manifest.
+func isRun(dir string) bool {
+	for _, name := range []string{JournalName, ManifestName} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
+			return true
+		}
+	}
+	return false
+}
+
+// Root returns the run's folder, for reading.
+func (r *Run) Root() *os.Root { return r.root }
+
+// Close lets go of the folder.
+func (r *Run) Close() error { return r.root.Close() }
+
+// ReadFile reads a file below the run's folder.
+func (r *Run) ReadFile(name string) ([]byte, error) { return r.root.ReadFile(name) }
+
+// Journal reads the journal and follows its chain; see ReadJournal.
+func (r *Run) Journal() (Chain, error) {
+	b, err := r.root.ReadFile(JournalName)
+	if err != nil {
+		return Chain{}, fmt.Errorf("run %s: %w", r.ID, err)
+	}
+	return ReadJournal(b)
+}
+
+var runID = regexp.MustCompile(`^([a-z0-9][a-z0-9._-]{0,63})-([0-9]{8}T[0-9]{6}Z|[0-9]{8}t[0-9]{6}z)-([0-9A-Za-z]{6})$`)
+
+// SplitRunID takes a run's id apart; ok is false when it is none.
+func SplitRunID(id string) (plan string, began time.Time, ok bool) {
+	m := runID.FindStringSubmatch(id)
+	if m == nil {
+		return "", time.Time{}, false
+	}
+	began, err := time.Parse("20060102T150405Z", strings.ToUpper(m[2]))
+	return m[1], began, err == nil
+}
+
+// RunIDs lists the runs of a workspace, the one begun last first.
+func RunIDs(workspace string) ([]string, error) {
+	dir := filepath.Join(workspace, RunsFolder)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	type run struct {
+		id    string
+		began time.Time
+	}
+	var runs []run
+	seconds := map[time.Time]int{}
+	for _, e := range entries {
+		_, began, ok := SplitRunID(e.Name())
+		if !e.IsDir() || !ok {
+			continue
+		}
+		runs = append(runs, run{e.Name(), began})
+		seconds[began]++
+	}
+	// Ids are exact to the second; only where two share one is the journal asked.
+	for i, r := range runs {
+		if seconds[r.began] > 1 {
+			if at, ok := firstLine(filepath.Join(dir, r.id)); ok {
+				runs[i].began = at
+			}
+		}
+	}
+	slices.SortFunc(runs, func(a, b run) int {
+		return cmp.Or(b.began.Compare(a.began), cmp.Compare(b.id, a.id))
+	})
+	ids := make([]string, len(runs))
+	for i, r := range runs {
+		ids[i] = r.id
+	}
+	return ids, nil
+}
+
+// firstLine returns when a run began, to the nanosecond.
+func firstLine(dir string) (time.Time, bool) {
+	l, ok := firstJournalLine(dir)
+	return l.At, ok
+}
+
+func firstJournalLine(dir string) (Line, bool) {
+	f, err := os.Open(filepath.Join(dir, JournalName))
+	if err != nil {
+		return Line{}, false
+	}
+	defer f.Close()
+	var l Line
+	if json.NewDecoder(io.LimitReader(f, 1<<20)).Decode(&l) != nil {
+		return Line{}, false
+	}
+	return l, true
+}
+
+// A Summary is one line of `run list --json`.
+type Summary struct {
+	Run        string     `json:"run"`
+	Plan       string     `json:"plan"`
+	Base       *string    `json:"base"`
+	Status     string     `json:"status"` // of run.json; "unfinished" without one
+	StartedAt  *time.Time `json:"started_at"`
+	FinishedAt *time.Time `json:"finished_at"` // null while there is no run.json
+	Size       int64      `json:"size"`        // bytes of all files in the run's folder
+}
+
+// Unfinished is the status of a run that has no run.json.
+const Unfinished = "unfinished"
+
+// ListRuns describes every run of a workspace, the one begun last first. A run
+// whose run.json cannot be read is listed with the status "unreadable".
+func ListRuns(workspace string) ([]Summary, error) {
+	ids, err := RunIDs(workspace)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Summary, 0, len(ids))
+	for _, id := range ids {
+		out = append(out, summarize(filepath.Join(workspace, RunsFolder, id)))
+	}
+	return out, nil
+}
+
+func summarize(dir string) Summary {
+	plan, began, _ := SplitRunID(filepath.Base(dir))
+	s := Summary{Run: filepath.Base(dir), Plan: plan, Status: Unfinished, StartedAt: &began, Size: sizeOf(dir)}
+	r, err := openDir(dir)
+	if err != nil {
+		s.Status = "unreadable"
+		return s
+	}
+	defer r.Close()
+	if m := r.Manifest; m != nil {
+		s.Plan, s.Base, s.Status = m.Plan.Name, m.Base, string(m.Status)
+		s.StartedAt, s.FinishedAt = &m.StartedAt, &m.FinishedAt
+		return s
+	}
+	if l, ok := firstJournalLine(dir); ok {
+		s.StartedAt = &l.At
+		if l.Base != "" {
+			s.Base = &l.Base
+		}
+	}
+	return s
+}
+
+func sizeOf(dir string) (n int64) {
+	// A file that vanishes meanwhile has no size any more.
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return nil
+		}
+		if info, err := e.Info(); err == nil {
+			n += info.Size()
+		}
+		return nil
+	})
+	return n
+}
+
+// Named tells whether a file of a run must stand in run.json's "files": every
+// one but run.json and its statement (and the seal of it), locks, logs, the
+// readable copies, and what WriteFile may leave behind in a crash.
+func Named(name string) bool {
+	switch name {
+	case ManifestName, StatementName, StatementName + ".dsse", LockName:
+		return false
+	}
+	if strings.HasPrefix(name, ArtifactsFolder+"/") {
+		return false
+	}
+	base := path.Base(name)
+	return base != LogName && !strings.HasSuffix(base, ".lock") && !isTemp(base)
+}

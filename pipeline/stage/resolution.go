@@ -6,6 +6,7 @@ import "io"
 type Resolution struct {
 	// With is the configuration with its schema's defaults filled and every
 	// reference substituted; numbers are json.Number. Resolve changes it in place.
+	// An endpoint stands in it as the whole endpoint object.
 	With map[string]any
 
 	ID   string // of the stage
@@ -26,6 +27,7 @@ type Resolution struct {
 
 // A ResolutionPlan is what a kind may take from the plan's top level.
 type ResolutionPlan struct {
+	Dir         string // the folder of the plan file: relative paths of a configuration start here
 	Name        string
 	Title       string
 	Seed        int64

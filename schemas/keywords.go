@@ -28,6 +28,7 @@ type Marks struct {
 	File     bool
 	Endpoint bool
 	Resolved bool // set by the kind's Resolve; a plan that writes it is wrong
+	Like     bool // the id of a stage of the plan with which this one is multiplied, without depending on it
 }
 
 // MarksOf returns the marks of s itself, not those behind its $ref.
@@ -62,6 +63,8 @@ func (marksCompiler) Compile(_ jsonschema.CompilerContext, m map[string]any) (js
 			out.Endpoint, found = v == true, true
 		case "x-anvil-resolved":
 			out.Resolved, found = v == true, true
+		case "x-anvil-like":
+			out.Like, found = v == true, true
 		}
 	}
 	if !found {
@@ -77,6 +80,7 @@ var (
 
 func registerKeywords(c *jsonschema.Compiler) {
 	c.RegisterExtension(marksName, markMeta, marksCompiler{})
+	c.RegisterExtension(defaultName, markMeta, defaultCompiler{})
 	if c.Formats == nil {
 		c.Formats = map[string]func(any) bool{}
 	}

@@ -13,6 +13,8 @@
 //	x-anvil-file      true: a path relative to the plan; the file is digested and stored
 //	x-anvil-endpoint  true: the name of one of the plan's endpoints
 //	x-anvil-resolved  true: set by the kind when the plan is read, never by the plan
+//	x-anvil-like      true: the id of a stage of the plan; the stage that writes it is
+//	                  multiplied with that one and does not depend on it
 package schemas
 
 import (

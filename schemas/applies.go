@@ -1,0 +1,256 @@
+package schemas
+
+import (
+	"encoding/json"
+	"maps"
+	"math/big"
+	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+// applying returns every schema that says something of v: those given, what
+// they refer to, the branches of their conditions that v meets, and of a union
+// the member that v means.
+func applying(given []*jsonschema.Schema, v any) []*jsonschema.Schema {
+	var out []*jsonschema.Schema
+	for _, s := range given {
+		out = appendApplying(out, s, v)
+	}
+	return out
+}
+
+func appendApplying(out []*jsonschema.Schema, s *jsonschema.Schema, v any) []*jsonschema.Schema {
+	out = append(out, s)
+	if s.Ref != nil {
+		out = appendApplying(out, s.Ref, v)
+	}
+	for _, t := range s.AllOf {
+		out = appendApplying(out, t, v)
+	}
+	if s.If != nil {
+		branch := s.Else
+		if holds(s.If, v) {
+			branch = s.Then
+		}
+		if branch != nil {
+			out = appendApplying(out, branch, v)
+		}
+	}
+	for _, union := range [][]*jsonschema.Schema{s.OneOf, s.AnyOf} {
+		if member := meant(union, v); member != nil {
+			out = appendApplying(out, member, v)
+		}
+	}
+	return out
+}
+
+// holds answers the usual condition, properties with constants, without the
+// cost of building an error for each that does not hold.
+func holds(cond *jsonschema.Schema, v any) bool {
+	if m, ok := v.(map[string]any); ok && isConstants(cond) {
+		for _, name := range cond.Required {
+			if _, ok := m[name]; !ok {
+				return false
+			}
+		}
+		for name, p := range cond.Properties {
+			if have, ok := m[name]; ok && !sameScalar(p.Constant[0], have) {
+				return false
+			}
+		}
+		return true
+	}
+	return cond.Validate(v) == nil
+}
+
+func isConstants(s *jsonschema.Schema) bool {
+	if len(s.Properties) == 0 || len(s.AllOf)+len(s.AnyOf)+len(s.OneOf) > 0 || s.Ref != nil || s.Not != nil || s.If != nil ||
+		len(s.Types) > 0 || s.AdditionalProperties != nil || s.PropertyNames != nil || s.MinProperties > 0 || s.MaxProperties >= 0 ||
+		len(s.PatternProperties) > 0 || len(s.DependentRequired) > 0 || len(s.DependentSchemas) > 0 || s.UnevaluatedProperties != nil ||
+		len(s.Enum) > 0 || len(s.Constant) > 0 {
+		return false
+	}
+	for _, p := range s.Properties {
+		if len(p.Constant) == 0 || !isScalar(p.Constant[0]) {
+			return false
+		}
+	}
+	return true
+}
+
+func isScalar(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return true
+}
+
+func sameScalar(a, b any) bool {
+	an, aok := a.(json.Number)
+	bn, bok := b.(json.Number)
+	if aok && bok {
+		x, ok1 := new(big.Rat).SetString(an.String())
+		y, ok2 := new(big.Rat).SetString(bn.String())
+		return ok1 && ok2 && x.Cmp(y) == 0
+	}
+	return isScalar(b) && a == b
+}
+
+// meant returns the member of a union that v is, or seems to be meant as: nil
+// when v is like none of them.
+func meant(union []*jsonschema.Schema, v any) *jsonschema.Schema {
+	likely := filter(union, func(s *jsonschema.Schema) bool { return resembles(s, v, true) })
+	if len(likely) == 0 {
+		likely = filter(union, func(s *jsonschema.Schema) bool { return resembles(s, v, false) })
+	}
+	switch len(likely) {
+	case 0:
+		return nil
+	case 1:
+		return likely[0]
+	}
+	for _, s := range likely {
+		filled := clone(v)
+		fill([]*jsonschema.Schema{s}, filled)
+		if s.Validate(filled) == nil {
+			return s
+		}
+	}
+	return slices.MinFunc(likely, func(a, b *jsonschema.Schema) int { return strangers(a, v) - strangers(b, v) })
+}
+
+func filter(ss []*jsonschema.Schema, keep func(*jsonschema.Schema) bool) []*jsonschema.Schema {
+	var out []*jsonschema.Schema
+	for _, s := range ss {
+		if keep(s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// resembles tells whether v has the type of s and, when close, its required
+// keys, its constants and one of its enumerated values.
+func resembles(s *jsonschema.Schema, v any, close bool) bool {
+	if s.Ref != nil && !resembles(s.Ref, v, close) {
+		return false
+	}
+	if len(s.Types) > 0 && !hasType(s.Types, v) {
+		return false
+	}
+	if len(s.Constant) > 0 && !sameScalar(s.Constant[0], v) {
+		return false
+	}
+	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(e any) bool { return sameScalar(e, v) }) {
+		return close == false && sameKind(s.Enum, v)
+	}
+	m, ok := v.(map[string]any)
+	if !ok || !close {
+		return true
+	}
+	for _, name := range s.Required {
+		if _, ok := m[name]; !ok {
+			return false
+		}
+	}
+	for name, p := range s.Properties {
+		if have, ok := m[name]; ok && len(p.Constant) > 0 && !sameScalar(p.Constant[0], have) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameKind(enum []any, v any) bool {
+	return slices.ContainsFunc(enum, func(e any) bool { return typeName(e) == typeName(v) })
+}
+
+func hasType(types []string, v any) bool {
+	name := typeName(v)
+	return slices.Contains(types, name) || name == "number" && slices.Contains(types, "integer")
+}
+
+func typeName(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "boolean"
+	case string:
+		return "string"
+	case map[string]any:
+		return "object"
+	case []any:
+		return "array"
+	}
+	return "number"
+}
+
+// strangers counts the keys of v that s does not know.
+func strangers(s *jsonschema.Schema, v any) int {
+	m, _ := v.(map[string]any)
+	n := 0
+	for name := range m {
+		if _, ok := s.Properties[name]; !ok {
+			n++
+		}
+	}
+	return n
+}
+
+// property returns the schemas of one key of an object to which those given apply.
+func property(applying []*jsonschema.Schema, name string) []*jsonschema.Schema {
+	var out []*jsonschema.Schema
+	for _, s := range applying {
+		p, known := s.Properties[name]
+		if known {
+			out = append(out, p)
+		}
+		for re, p := range s.PatternProperties {
+			if re.MatchString(name) {
+				out, known = append(out, p), true
+			}
+		}
+		if extra, ok := s.AdditionalProperties.(*jsonschema.Schema); ok && !known {
+			out = append(out, extra)
+		}
+	}
+	return out
+}
+
+// item returns the schemas of one item of a list to which those given apply.
+func item(applying []*jsonschema.Schema, i int) []*jsonschema.Schema {
+	var out []*jsonschema.Schema
+	for _, s := range applying {
+		switch {
+		case i < len(s.PrefixItems):
+			out = append(out, s.PrefixItems[i])
+		case s.Items2020 != nil:
+			out = append(out, s.Items2020)
+		}
+	}
+	return out
+}
+
+// clone copies maps and slices all the way down.
+func clone(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for k, e := range v {
+			m[k] = clone(e)
+		}
+		return m
+	case []any:
+		s := make([]any, len(v))
+		for i, e := range v {
+			s[i] = clone(e)
+		}
+		return s
+	}
+	return v
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

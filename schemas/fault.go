@@ -1,0 +1,238 @@
+package schemas
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+// A Fault is one thing that is wrong with a document, in words for the person
+// who wrote it.
+type Fault struct {
+	Pointer string // of the value; of an unknown key, the key's; of a missing key, its object's
+	Key     bool   // the key at Pointer is at fault, not its value
+	Message string
+	Hint    string // how to put it right; may be empty
+}
+
+// Faults checks doc, which Fill has filled, and returns everything that is
+// wrong with it, sorted by pointer. Unlike Validate it names each unknown and
+// each missing key, reports of a union only the member that was meant, and
+// takes 1.0 for no integer.
+func Faults(id ID, doc any) ([]Fault, error) {
+	s, err := Compile(id)
+	if err != nil {
+		return nil, err
+	}
+	var out []Fault
+	if err := s.Validate(doc); err != nil {
+		var ve *jsonschema.ValidationError
+		if !errors.As(err, &ve) {
+			return nil, fmt.Errorf("check against %s: %w", id, err)
+		}
+		out = appendFaults(out, ve, doc)
+	}
+	out = appendKeyFaults(out, []*jsonschema.Schema{s}, doc, "")
+	slices.SortStableFunc(out, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Message, b.Message))
+	})
+	return slices.CompactFunc(out, func(a, b Fault) bool { return a.Pointer == b.Pointer && a.Message == b.Message }), nil
+}
+
+// appendKeyFaults adds unknown and missing keys, and numbers that an integer
+// field holds in the form of a fraction.
+func appendKeyFaults(out []Fault, given []*jsonschema.Schema, v any, pointer string) []Fault {
+	known := applying(given, v)
+	switch v := v.(type) {
+	case map[string]any:
+		for _, s := range known {
+			for _, name := range s.Required {
+				if _, ok := v[name]; !ok {
+					out = append(out, Fault{Pointer: pointer, Message: fmt.Sprintf("missing key %q", name), Hint: describe(known, name)})
+				}
+			}
+		}
+		for _, name := range sortedKeys(v) {
+			ss := property(known, name)
+			at := Join(pointer, name)
+			if len(ss) > 0 {
+				out = appendKeyFaults(out, ss, v[name], at)
+			} else if closed(known) {
+				out = append(out, unknownKey(given, known, name, at))
+			}
+		}
+	case []any:
+		for i, e := range v {
+			out = appendKeyFaults(out, item(known, i), e, Join(pointer, strconv.Itoa(i)))
+		}
+	case json.Number:
+		if strings.ContainsAny(v.String(), ".eE") && wantsInteger(known) {
+			out = append(out, Fault{Pointer: pointer, Message: "must be an integer", Hint: "write it without a fraction"})
+		}
+	}
+	return out
+}
+
+func wantsInteger(known []*jsonschema.Schema) bool {
+	return slices.ContainsFunc(known, func(s *jsonschema.Schema) bool {
+		return slices.Contains(s.Types, "integer") && !slices.Contains(s.Types, "number")
+	})
+}
+
+func closed(known []*jsonschema.Schema) bool {
+	return slices.ContainsFunc(known, func(s *jsonschema.Schema) bool {
+		u := s.UnevaluatedProperties
+		return s.AdditionalProperties == false || u != nil && u.Always != nil && !*u.Always
+	})
+}
+
+func describe(known []*jsonschema.Schema, name string) string {
+	for _, p := range property(known, name) {
+		if p.Description != "" {
+			return p.Description
+		}
+		if p.Ref != nil && p.Ref.Description != "" {
+			return p.Ref.Description
+		}
+	}
+	return ""
+}
+
+// Keys returns the keys that a plan may write into doc where the schema
+// applies to it: those that only a kind sets are left out.
+func keysOf(known []*jsonschema.Schema) []string {
+	var names []string
+	for _, s := range known {
+		for name, p := range s.Properties {
+			if !MarksOf(p).Resolved {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func unknownKey(given, known []*jsonschema.Schema, name, pointer string) Fault {
+	f := Fault{Pointer: pointer, Key: true, Message: fmt.Sprintf("unknown key %q", name)}
+	names := keysOf(known)
+	if when := appliesWhen(given, name); when != "" {
+		f.Message = fmt.Sprintf("key %q does not apply here", name)
+		f.Hint = "it goes with " + when
+	} else if near, ok := Closest(name, names); ok {
+		f.Hint = fmt.Sprintf("did you mean %q?", near)
+	} else if 0 < len(names) && len(names) <= 12 {
+		f.Hint = "known: " + strings.Join(names, ", ")
+	}
+	return f
+}
+
+// appliesWhen names the condition, "mode: open", under which a key is known.
+func appliesWhen(given []*jsonschema.Schema, name string) string {
+	for _, s := range given {
+		if s.Ref != nil {
+			if when := appliesWhen([]*jsonschema.Schema{s.Ref}, name); when != "" {
+				return when
+			}
+		}
+		if s.If != nil && s.Then != nil {
+			if p, ok := s.Then.Properties[name]; ok && !MarksOf(p).Resolved {
+				var terms []string
+				for _, k := range sortedKeys(s.If.Properties) {
+					if c := s.If.Properties[k].Constant; len(c) > 0 {
+						terms = append(terms, fmt.Sprintf("%s: %v", k, c[0]))
+					}
+				}
+				return strings.Join(terms, ", ")
+			}
+		}
+		if when := appliesWhen(s.AllOf, name); when != "" {
+			return when
+		}
+	}
+	return ""
+}
+
+// appendFaults adds what the validator found, each in our words.
+func appendFaults(out []Fault, e *jsonschema.ValidationError, doc any) []Fault {
+	switch keyword := lastToken(e.KeywordLocation); {
+	case keyword == "oneOf" || keyword == "anyOf":
+		return appendUnionFaults(out, e, doc)
+	case len(e.Causes) > 0:
+		for _, c := range e.Causes {
+			out = appendFaults(out, c, doc)
+		}
+		return out
+	case keyword == "required" || keyword == "additionalProperties" || strings.Contains(e.KeywordLocation, "/unevaluatedProperties"):
+		return out // appendKeyFaults names each key
+	default:
+		return append(out, explain(e, keyword, at(doc, e.InstanceLocation)))
+	}
+}
+
+// appendUnionFaults reports the faults of the member that the value resembles,
+// or what the members are when it resembles none.
+func appendUnionFaults(out []Fault, e *jsonschema.ValidationError, doc any) []Fault {
+	v := at(doc, e.InstanceLocation)
+	union := rawList(e.AbsoluteKeywordLocation)
+	var meant *jsonschema.ValidationError
+	for _, c := range e.Causes {
+		if aside(c, e.InstanceLocation) {
+			continue
+		}
+		if meant != nil {
+			meant = nil
+			break
+		}
+		meant = c
+	}
+	if meant != nil {
+		return appendFaults(out, meant, doc)
+	}
+	f := Fault{Pointer: e.InstanceLocation, Message: "must be " + orList(names(e.AbsoluteKeywordLocation, union))}
+	f.Hint = retype(union, v)
+	return append(out, f)
+}
+
+// aside tells whether a member of a union fails already by the type, a
+// constant or a required key of the value itself: it was not meant.
+func aside(e *jsonschema.ValidationError, instance string) bool {
+	if len(e.Causes) == 0 {
+		if e.InstanceLocation != instance {
+			return lastToken(e.KeywordLocation) == "const"
+		}
+		switch lastToken(e.KeywordLocation) {
+		case "type", "const", "enum", "required":
+			return true
+		}
+		return false
+	}
+	return slices.ContainsFunc(e.Causes, func(c *jsonschema.ValidationError) bool { return aside(c, instance) })
+}
+
+func lastToken(pointer string) string { return pointer[strings.LastIndexByte(pointer, '/')+1:] }
+
+// at returns the value at a pointer, nil where there is none.
+func at(doc any, pointer string) any {
+	for _, t := range Split(pointer) {
+		switch v := doc.(type) {
+		case map[string]any:
+			doc = v[t]
+		case []any:
+			i, err := strconv.Atoi(t)
+			if err != nil || i < 0 || i >= len(v) {
+				return nil
+			}
+			doc = v[i]
+		default:
+			return nil
+		}
+	}
+	return doc
+}

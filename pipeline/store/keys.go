@@ -10,63 +10,25 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gowebpki/jcs"
-
 	"anvil/pipeline/digest"
-	"anvil/pipeline/stage"
+	"anvil/pipeline/internal/key"
 )
 
-// KeyVersion is the "v" of every stage key.
-const KeyVersion = "anvil.key/v1"
-
-// A KeyInput is one input as it enters a key: by digest alone, no path, time,
-// host or user.
-type KeyInput struct {
-	Port string `json:"port"` // or "with." and a JSON pointer
-	stage.Ref
-}
-
-// A KeySpec is all that a stage key is made of.
-type KeySpec struct {
-	Kind     string
-	Contract int
-	Config   json.RawMessage // without what is cosmetic, policy or a file
-	Inputs   []KeyInput      // in the kind's order of ports, plan order within one
-	Salt     string
-}
+// The key's parts, which prov computes again when it verifies a result.
+type (
+	// A KeySpec is all that a stage key is made of.
+	KeySpec = key.Spec
+	// A KeyInput is one input as it enters a key.
+	KeyInput = key.Input
+)
 
 // KeyOf returns the stage key: SHA-256(JCS({v, kind, contract, config, inputs,
 // salt})). An error is a config that is no JSON.
-func KeyOf(spec KeySpec) (digest.Digest, error) {
-	text, err := KeyText(spec)
-	if err != nil {
-		return digest.Digest{}, err
-	}
-	return digest.FromBytes(text), nil
-}
+func KeyOf(spec KeySpec) (digest.Digest, error) { return key.Of(spec) }
 
 // KeyText returns the canonical bytes that KeyOf hashes, so that a changed key
 // can be explained.
-func KeyText(spec KeySpec) ([]byte, error) {
-	if spec.Inputs == nil {
-		spec.Inputs = []KeyInput{}
-	}
-	raw, err := json.Marshal(struct {
-		V        string          `json:"v"`
-		Kind     string          `json:"kind"`
-		Contract int             `json:"contract"`
-		Config   json.RawMessage `json:"config"`
-		Inputs   []KeyInput      `json:"inputs"`
-		Salt     string          `json:"salt"`
-	}{KeyVersion, spec.Kind, spec.Contract, spec.Config, spec.Inputs, spec.Salt})
-	if err == nil {
-		raw, err = jcs.Transform(raw)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("key of a %s stage: %w", spec.Kind, err)
-	}
-	return raw, nil
-}
+func KeyText(spec KeySpec) ([]byte, error) { return key.Text(spec) }
 
 // A Pointer is an entry of the index: an attempt that was made under a key.
 type Pointer struct {
@@ -79,14 +41,14 @@ type Pointer struct {
 // Lookup returns what was made under a key, the newest first. It trusts
 // nothing: an entry that cannot be read is passed over, and whether its result
 // and objects still exist is for the caller to see. An unknown key is no error.
-func (s *Store) Lookup(key digest.Digest) ([]Pointer, error) {
-	dir := filepath.Join(s.dir, keyName(key))
+func (s *Store) Lookup(k digest.Digest) ([]Pointer, error) {
+	dir := filepath.Join(s.dir, keyName(k))
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look up key %s: %w", key.Short(), err)
+		return nil, fmt.Errorf("look up key %s: %w", k.Short(), err)
 	}
 	newestFirst(entries)
 	var out []Pointer
@@ -105,8 +67,8 @@ func (s *Store) Lookup(key digest.Digest) ([]Pointer, error) {
 
 const pointerExt = ".json"
 
-func keyName(key digest.Digest) string {
-	hex := key.String()
+func keyName(k digest.Digest) string {
+	hex := k.String()
 	return keysDir + "/" + hex[:2] + "/" + hex
 }
 
@@ -132,17 +94,17 @@ func newestFirst(entries []fs.DirEntry) {
 
 // Point adds an entry to the index, after the result and the journal and never
 // before.
-func (s *Store) Point(key digest.Digest, p Pointer) error {
+func (s *Store) Point(k digest.Digest, p Pointer) error {
 	d, err := s.writable()
 	if err != nil {
 		return err
 	}
-	if err := d.MkdirLoose(keyName(key)); err != nil {
+	if err := d.MkdirLoose(keyName(k)); err != nil {
 		return err
 	}
 	b, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
-	return d.WriteLoose(keyName(key)+"/"+p.Result.String()+pointerExt, append(b, '\n'))
+	return d.WriteLoose(keyName(k)+"/"+p.Result.String()+pointerExt, append(b, '\n'))
 }

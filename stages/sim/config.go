@@ -45,7 +45,24 @@ const (
 	maxRate            = 1e9
 )
 
-// check reports everything that is wrong with c.
+// resolve fills in the names and reports everything that is wrong with c.
+func (c *Config) resolve() (*faultPlan, error) {
+	if c.Model == "" {
+		c.Model = DefaultModel
+	}
+	if c.Version == "" {
+		c.Version = "dev"
+	}
+	faults, err := newFaultPlan(*c)
+	return faults, errors.Join(c.check(), err)
+}
+
+// Check reports everything that is wrong with c, one error a line.
+func (c Config) Check() error {
+	_, err := c.resolve()
+	return err
+}
+
 func (c Config) check() error {
 	errs := []error{
 		checkRate("prefill_tok_s", c.PrefillTokS),

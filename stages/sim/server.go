@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -14,7 +15,9 @@ type Server struct {
 	engine *Engine
 	http   *http.Server
 	addr   string
-	done   chan error
+	serve  sync.WaitGroup
+	err    error // of Serve, once serve is done
+	close  sync.Once
 }
 
 // Listen starts an engine on addr, for example "127.0.0.1:0". The address must
@@ -27,17 +30,18 @@ func Listen(cfg Config, addr string) (*Server, error) {
 }
 
 func listen(cfg Config, addr string) (*Server, error) {
-	engine, err := New(cfg)
-	if err != nil {
-		return nil, err
-	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, errors.Join(err, engine.Close())
+		return nil, fmt.Errorf("simulated engine: %w", err)
 	}
-	s := &Server{engine: engine, addr: l.Addr().String(), done: make(chan error, 1)}
-	s.http = &http.Server{Handler: engine.Handler(), ReadHeaderTimeout: 10 * time.Second}
-	go func() { s.done <- s.http.Serve(l) }()
+	pacer := newPacer()
+	engine, err := newEngine(cfg, pacer)
+	if err != nil {
+		return nil, errors.Join(err, l.Close(), pacer.close())
+	}
+	s := &Server{engine: engine, addr: l.Addr().String()}
+	s.http = &http.Server{Handler: engine.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	s.serve.Go(func() { s.err = s.http.Serve(l) })
 	return s, nil
 }
 
@@ -66,12 +70,17 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(err, s.Close())
 }
 
-// Close stops listening, ends every stream and waits for their goroutines.
-func (s *Server) Close() error {
-	err := errors.Join(s.engine.Close(), s.http.Close())
-	if serveErr := <-s.done; !errors.Is(serveErr, http.ErrServerClosed) {
-		err = errors.Join(err, serveErr)
-	}
-	s.done <- http.ErrServerClosed
+// Close stops listening, ends every answer at once and waits for the
+// goroutines that gave them. It may be called again.
+func (s *Server) Close() (err error) {
+	s.close.Do(func() {
+		err = errors.Join(s.engine.Close(), s.http.Close())
+		s.serve.Wait()
+		s.engine.handlers.Wait()
+		err = errors.Join(err, s.engine.pacer.close())
+		if !errors.Is(s.err, http.ErrServerClosed) {
+			err = errors.Join(err, s.err)
+		}
+	})
 	return err
 }

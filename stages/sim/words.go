@@ -1,0 +1,59 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"strings"
+)
+
+// The words that invented answers are made of. Each is at most eight letters
+// long, so that each is one token.
+var (
+	plainWords = strings.Fields(`the a each every this that one some little old quiet early late
+river garden harbour letter window bridge morning evening winter summer market station village
+stone lantern ledger engine signal paper copper wooden narrow open distant careful steady plain
+keeps holds carries follows turns opens closes crosses answers counts records measures returns
+waits stands rests moves grows settles gathers leaves finds brings shows marks under over beside
+between along toward beyond near after before with without from into upon while where when until
+and then but so again often seldom always slowly gently clearly first last second`)
+	thinkWords = strings.Fields(`first look at what was asked then check the facts that are stated note
+which of them matter compare each with the question keep the order of the parts and answer plain
+so far this fits it needs no more than that let me read it again and make sure nothing is missing`)
+)
+
+// A writer makes text of words, one token after the other.
+type writer struct {
+	rand     *rand.Rand
+	words    []string
+	tokens   []string
+	sentence int // tokens left in the sentence
+}
+
+// write appends n tokens. The text begins with a capital and holds a full stop
+// every 6 to 18 words, which is a token too.
+func (w *writer) write(n int) {
+	for range n {
+		switch {
+		case w.sentence == 1 && len(w.tokens) > 0:
+			w.tokens = append(w.tokens, ".")
+			w.sentence = 0
+			continue
+		case w.sentence == 0:
+			w.sentence = 7 + w.rand.IntN(13)
+			w.add(capital(w.pick()))
+		default:
+			w.add(w.pick())
+		}
+		w.sentence--
+	}
+}
+
+func (w *writer) pick() string { return w.words[w.rand.IntN(len(w.words))] }
+
+func (w *writer) add(word string) {
+	if len(w.tokens) > 0 {
+		word = " " + word
+	}
+	w.tokens = append(w.tokens, word)
+}
+
+func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }

@@ -65,7 +65,9 @@ func DecodeManifest(b []byte) (*Manifest, error) {
 type Run struct {
 	ID       string
 	Dir      string    // the folder's path, for messages
-	Manifest *Manifest // nil while the run has no run.json
+	Manifest *Manifest // nil while the run has no run.json, or one that cannot be read
+	Broken   error     // why run.json cannot be read
+	manifest []byte    // run.json
 	root     *os.Root
 }
 
@@ -105,10 +107,11 @@ func openDir(dir string) (*Run, error) {
 	r := &Run{ID: filepath.Base(abs), Dir: dir, root: root}
 	b, err := root.ReadFile(ManifestName)
 	if err == nil {
+		r.manifest = b
 		r.Manifest, err = DecodeManifest(b)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.Join(fmt.Errorf("run %s: %w", r.ID, err), root.Close())
+		r.Manifest, r.Broken = nil, err
 	}
 	return r, nil
 }
@@ -264,7 +267,9 @@ type Summary struct {
 }
 
 // Unfinished is the status of a run that has no run.json.
-const Unfinished = "unfinished"
+const Unfinished Status = "unfinished"
+
+const unreadable = "unreadable"
 
 // ListRuns describes every run of a workspace, the one begun last first. A run
 // whose run.json cannot be read is listed with the status "unreadable".
@@ -282,13 +287,17 @@ func ListRuns(workspace string) ([]Summary, error) {
 
 func summarize(dir string) Summary {
 	plan, began, _ := SplitRunID(filepath.Base(dir))
-	s := Summary{Run: filepath.Base(dir), Plan: plan, Status: Unfinished, StartedAt: &began, Size: sizeOf(dir)}
+	s := Summary{Run: filepath.Base(dir), Plan: plan, Status: string(Unfinished), StartedAt: &began, Size: sizeOf(dir)}
 	r, err := openDir(dir)
 	if err != nil {
-		s.Status = "unreadable"
+		s.Status = unreadable
 		return s
 	}
 	defer r.Close()
+	if r.Broken != nil {
+		s.Status = unreadable
+		return s
+	}
 	if m := r.Manifest; m != nil {
 		s.Plan, s.Base, s.Status = m.Plan.Name, m.Base, string(m.Status)
 		s.StartedAt, s.FinishedAt = &m.StartedAt, &m.FinishedAt

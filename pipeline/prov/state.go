@@ -1,0 +1,80 @@
+package prov
+
+import "fmt"
+
+// State returns run.json, or what the journal knows of a run that has none: its
+// status is then Unfinished and its times, tool and files are empty.
+func (r *Run) State() (*Manifest, error) {
+	if r.Broken != nil {
+		return nil, fmt.Errorf("run %s: %w", r.ID, r.Broken)
+	}
+	if r.Manifest != nil {
+		return r.Manifest, nil
+	}
+	chain, err := r.Journal()
+	if err != nil {
+		return nil, err
+	}
+	return fromJournal(r.ID, chain.Lines), nil
+}
+
+func fromJournal(id string, lines []Line) *Manifest {
+	plan, began, _ := SplitRunID(id)
+	m := &Manifest{Schema: ManifestSchema, Run: id, Status: Unfinished, StartedAt: began, Stages: []ManifestStage{}}
+	m.Plan.Name = plan
+	at := map[string]int{}
+	for i, l := range lines {
+		if i == 0 {
+			m.StartedAt = l.At
+			if l.Base != "" {
+				m.Base = &l.Base
+			}
+		}
+		if l.Stage == "" {
+			continue
+		}
+		j, ok := at[l.Stage]
+		if !ok {
+			j = len(m.Stages)
+			at[l.Stage] = j
+			m.Stages = append(m.Stages, ManifestStage{ID: l.Stage, Status: NotStarted})
+		}
+		m.Stages[j].note(l)
+	}
+	return m
+}
+
+// note brings the stage up to date with a line.
+func (s *ManifestStage) note(l Line) {
+	if l.Kind != "" {
+		s.Kind = l.Kind
+	}
+	if l.Attempt != 0 {
+		s.Attempt = &l.Attempt
+	}
+	how, known := ways(l.Event)
+	switch {
+	case known && l.Result != nil:
+		s.How, s.ResultSHA256, s.Added, s.Status = &how, l.Result, l.Added, OK
+	case l.Event == StageStarted:
+		s.How, s.ResultSHA256, s.Added, s.Status = nil, nil, nil, Lost
+	}
+	if l.Status != "" {
+		s.Status = l.Status
+	}
+}
+
+// ways says how a stage came by the result that a line of that event names.
+func ways(event string) (How, bool) {
+	switch event {
+	case StageFinished:
+		return Executed, true
+	case StageRestored:
+		return Restored, true
+	case StageTakenOver:
+		return TakenOver, true
+	case StageReused:
+		return Reused, true
+	}
+	return "", false
+}

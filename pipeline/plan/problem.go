@@ -1,0 +1,111 @@
+package plan
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/go-multierror"
+)
+
+// FlagSet is the File of a Pos that is no place in a file but the command
+// line's --set.
+const FlagSet = "--set"
+
+// String returns "file:line:column", or the flag's name.
+func (p Pos) String() string {
+	if p.File == FlagSet {
+		return FlagSet
+	}
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+}
+
+// Compare orders places by file, line and column.
+func (p Pos) Compare(q Pos) int {
+	return cmp.Or(cmp.Compare(p.File, q.File), cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
+}
+
+// A Problem is one thing that is wrong with a plan.
+type Problem struct {
+	Pos     Pos
+	Path    string // "stages[2].with.load.rate"; "" for the file as a whole
+	Message string
+	Hint    string // how to put it right; may be empty
+}
+
+// Error is one line: "plans/x.yaml:14:9: stages[2].with.load.rate: must be > 0 (hint)".
+func (p *Problem) Error() string {
+	var b strings.Builder
+	b.WriteString(p.Pos.String())
+	b.WriteString(": ")
+	if p.Path != "" {
+		b.WriteString(p.Path + ": ")
+	}
+	b.WriteString(p.Message)
+	if p.Hint != "" {
+		b.WriteString(" (" + p.Hint + ")")
+	}
+	return b.String()
+}
+
+// Problems returns what Parse found wrong, in order; nil for another error.
+func Problems(err error) []*Problem {
+	var all *multierror.Error
+	if !errors.As(err, &all) {
+		return nil
+	}
+	out := make([]*Problem, 0, len(all.Errors))
+	for _, e := range all.Errors {
+		if p, ok := e.(*Problem); ok {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// maxProblems bounds the report of a file that is wrong everywhere.
+const maxProblems = 1000
+
+// problems collects what is wrong. A place that was reported as unreadable is
+// not reported again for what follows from it.
+type problems struct {
+	list []*Problem
+	seen map[Problem]bool
+}
+
+func (ps *problems) add(p Problem) {
+	if ps.seen == nil {
+		ps.seen = map[Problem]bool{}
+	}
+	if ps.seen[p] {
+		return
+	}
+	ps.seen[p] = true
+	ps.list = append(ps.list, &p)
+}
+
+// err returns everything as one error, sorted by place, or nil.
+func (ps *problems) err() error {
+	slices.SortStableFunc(ps.list, func(a, b *Problem) int {
+		return cmp.Or(a.Pos.Compare(b.Pos), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
+	})
+	errs := &multierror.Error{ErrorFormat: lines}
+	for i, p := range ps.list {
+		if i == maxProblems {
+			errs = multierror.Append(errs, &Problem{Pos: p.Pos, Message: fmt.Sprintf("%d more problems from here on", len(ps.list)-i)})
+			break
+		}
+		errs = multierror.Append(errs, p)
+	}
+	return errs.ErrorOrNil()
+}
+
+func lines(errs []error) string {
+	out := make([]string, len(errs))
+	for i, e := range errs {
+		out[i] = e.Error()
+	}
+	return strings.Join(out, "\n")
+}

@@ -68,6 +68,8 @@ type Line struct {
 	Bytes     int64          `json:"bytes,omitempty"`
 	Text      string         `json:"text,omitempty"`
 	BlockedBy string         `json:"blocked_by,omitempty"`
+	// Options are what was asked for, which --resume follows; the executor's own.
+	Options json.RawMessage `json:"options,omitempty"`
 }
 
 // A Journal appends lines to journal.jsonl. It is safe for concurrent use; the

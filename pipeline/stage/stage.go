@@ -51,6 +51,18 @@ type Skipper interface {
 // and published what it had.
 var ErrAborted = errors.New("aborted")
 
+// ErrFinal is wrapped by the error of a stage that must not be tried again,
+// whatever the plan's "retries": its phase sent a measured request.
+var ErrFinal = errors.New("not to be tried again")
+
+// A Recoverer is a Stage that can turn what an attempt left in its folder when
+// its process was killed into partial evidence. It runs in that attempt's name,
+// publishes what it can decode as an aborted stage does, and touches nothing
+// but the folder. An error says that nothing could be decoded.
+type Recoverer interface {
+	Recover(ctx context.Context, env Env, in Inputs, out *Outputs) error
+}
+
 // A Port is one input or one output.
 type Port struct {
 	Name     string     // an output's is its file name: "measurement.json"

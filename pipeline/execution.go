@@ -1,0 +1,224 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"anvil/pipeline/event"
+	"anvil/pipeline/internal/disk"
+	"anvil/pipeline/plan"
+	"anvil/pipeline/prov"
+	"anvil/pipeline/stage"
+)
+
+// An execution is one call of Executor.Run.
+type execution struct {
+	x     *Executor
+	plan  *plan.Plan
+	opt   Options
+	graph *graph
+
+	id      string // of the run
+	began   time.Time
+	base    *earlierRun
+	reuse   *earlierRun
+	earlier earlierAttempts // of the plan's stages; for explanations
+
+	reader    *prov.Reader
+	files     fileCache
+	sound     sync.Map // digest.Digest of objects that were hashed
+	secrets   *stage.Secrets
+	resources stage.Resources
+	locks     *locks
+	exclusive atomic.Int64 // stages that still may need the locks
+
+	folder  *folder // nil until the run has one
+	events  *emitter
+	pending []prov.Line // for the journal, from before there was one
+	mu      sync.Mutex  // guards pending
+
+	resumed bool
+	halt    halt
+}
+
+func (x *Executor) newExecution(p *plan.Plan, opt Options) (*execution, error) {
+	g, err := newGraph(p)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.assign(opt); err != nil {
+		return nil, err
+	}
+	e := &execution{x: x, plan: p, opt: opt, graph: g, began: x.now(), reader: prov.NewReader(x.Store)}
+	e.secrets = &stage.Secrets{Env: x.lookupEnv()}
+	e.halt.stop = make(chan struct{})
+	return e, nil
+}
+
+func (e *execution) run(ctx context.Context) (*Run, error) {
+	var err error
+	if e.id, err = newRunID(e.plan.Name, e.began, e.x.entropy()); err != nil {
+		return nil, err
+	}
+	if err := e.openEarlier(ctx); err != nil {
+		return nil, err
+	}
+	if e.opt.DryRun {
+		if err := e.decide(ctx); err != nil {
+			return nil, err
+		}
+		return e.dryRun(), nil
+	}
+	if err := e.prepare(); err != nil {
+		return nil, err
+	}
+	e.events = newEmitter(e.x.sink(), e.x.now, e.id, e.x.progressEvery())
+	defer e.events.close()
+	return e.runPrepared(ctx)
+}
+
+// prepare finds out that the workspace can be written, before anything runs.
+func (e *execution) prepare() error {
+	if err := e.x.Store.Prepare(); err != nil {
+		return err
+	}
+	d, err := disk.Make(filepath.Join(e.x.Workspace, prov.RunsFolder), e.x.hook)
+	if err != nil {
+		return err
+	}
+	return d.Close()
+}
+
+func (e *execution) runPrepared(ctx context.Context) (*Run, error) {
+	if err := e.decide(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.lockEndpoints(ctx); err != nil {
+		return nil, err
+	}
+	defer e.locks.release()
+	if err := e.openFolder(); err != nil {
+		return nil, err
+	}
+	r, err := e.walk(ctx)
+	return r, errors.Join(err, e.folder.close())
+}
+
+// openEarlier opens the runs on which this one builds.
+func (e *execution) openEarlier(ctx context.Context) (err error) {
+	if len(e.opt.Only) > 0 || len(e.opt.From) > 0 {
+		base, err := e.x.FindBase(ctx, e.plan.Name, writtenNeeds(e.plan), e.opt)
+		if err != nil {
+			return err
+		}
+		if e.base, err = e.openRun(ctx, base.Run, &e.opt.Base); err != nil {
+			return err
+		}
+	}
+	if e.opt.Reuse != "" {
+		if e.reuse, err = e.openRun(ctx, e.opt.Reuse, &e.opt.Reuse); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openRun loads a run by any of its names and puts its id in place of the name.
+func (e *execution) openRun(ctx context.Context, name string, id *string) (*earlierRun, error) {
+	if *id != "" {
+		name = *id // as the user named it, perhaps by a path
+	}
+	r, err := prov.OpenRun(e.x.Workspace, name)
+	if err != nil {
+		return nil, &BaseError{Base: name, Reason: err.Error()}
+	}
+	defer r.Close()
+	*id = r.ID
+	return loadRun(ctx, r, e.reader)
+}
+
+// lockEndpoints takes the locks of all endpoints that exclusive stages of this
+// run may use. Stages that are restored or taken over need none, nor does the
+// embedded engine, which belongs to the run alone.
+func (e *execution) lockEndpoints(ctx context.Context) error {
+	var names []string
+	for _, n := range e.graph.order {
+		if !n.spec.Exclusive || n.outcome.status != "" {
+			continue
+		}
+		e.exclusive.Add(1)
+		if n.Endpoint == nil || n.Endpoint.BaseURL == "" {
+			continue
+		}
+		name, err := endpointName(n.Endpoint.BaseURL)
+		if err != nil {
+			return err
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	dir, err := lockFolder(e.x.lookupEnv())
+	if err != nil {
+		return fmt.Errorf("lock endpoints: %w", err)
+	}
+	e.locks, err = lockEndpoints(ctx, dir, names, e.holder(), e.opt.Wait, e.waiting)
+	return err
+}
+
+func (e *execution) waiting(busy *BusyError) {
+	e.events.emit(event.Event{Event: event.RunWaiting, Code: "busy", Text: "waiting: " + busy.Error()})
+}
+
+// lastExclusive gives the endpoint locks back after the last stage that could
+// use them.
+func (e *execution) lastExclusive(n *node) {
+	if n.spec.Exclusive && e.exclusive.Add(-1) == 0 {
+		e.locks.release()
+	}
+}
+
+// warn tells the user something that stops nothing.
+func (e *execution) warn(n *node, code, text string) {
+	text = e.secrets.Redact(text)
+	e.x.Log.Warn().Str("stage", n.ID).Str("code", code).Msg(text)
+	if e.events == nil {
+		return
+	}
+	ev := n.stageEvent(event.StageWarning)
+	ev.Code, ev.Text = code, text
+	e.events.emit(ev)
+}
+
+// note appends a line to the journal, or keeps it until there is one.
+func (e *execution) note(l prov.Line) error {
+	if e.folder != nil {
+		return e.folder.journal.Append(l)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pending = append(e.pending, l)
+	return nil
+}
+
+// asked are the options that a later --resume must follow as well.
+func (o Options) asked() json.RawMessage {
+	raw, err := json.Marshal(struct {
+		Only          []string `json:"only,omitempty"`
+		From          []string `json:"from,omitempty"`
+		Force         []string `json:"force,omitempty"`
+		Reuse         string   `json:"reuse,omitempty"`
+		AcceptAborted bool     `json:"accept_aborted,omitempty"`
+	}{o.Only, o.From, o.Force, o.Reuse, o.AcceptAborted})
+	if err != nil {
+		return nil // strings and a bool: it cannot fail
+	}
+	return raw
+}

@@ -55,7 +55,8 @@ type Limits struct {
 
 // Want is what the decoder must know of the request.
 type Want struct {
-	MaxTokens int // asked for
+	Model     string // asked for
+	MaxTokens int    // asked for
 	Limits    Limits
 	StoreText bool
 }

@@ -85,6 +85,7 @@ func (p *Parser) beginValue() {
 	case toRetry:
 		p.ms = noDigits
 	case toNothing:
+		p.foreign = p.foreign || p.field.n > 0
 	}
 }
 

@@ -40,6 +40,7 @@ type Parser struct {
 	mark    int   // bytes of the byte-order mark seen, -1 once it cannot come any more
 	lineEnd int64 // stream offset after the last complete line
 	err     error
+	foreign bool
 
 	data, name    []byte
 	id, pendingID []byte // an id counts once its line is complete
@@ -206,3 +207,7 @@ func (p *Parser) skip(n int) {
 	p.in = p.in[n:]
 	p.off += int64(n)
 }
+
+// Foreign tells whether the stream held a line that is neither a comment nor one
+// of the standard's fields: a body that is no event stream is made of them.
+func (p *Parser) Foreign() bool { return p.foreign || p.state == inField && p.field.n > len(p.field.b) }

@@ -1,0 +1,3 @@
+package engine
+
+type generateSSE struct{ openaiChat }

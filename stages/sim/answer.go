@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -95,8 +96,7 @@ func foreignMarker(marker string) string {
 	if err != nil {
 		return marker
 	}
-	next := strconv.Itoa((n + 1) % 100000)
-	return marker[:cut] + strings.Repeat("0", 5-len(next)) + next
+	return fmt.Sprintf("%s%05d", marker[:cut], n+1)
 }
 
 func spokenWords(t task) []string {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -11,13 +12,13 @@ import (
 // words. All rules read the last message of the user (the prompt, where there
 // are no messages); facts are looked for in all messages.
 //
-// Marker: a prompt that holds ANVIL_REQ_<digits>_<5 digits> is answered with
-// that marker first; of several the last counts.
+// Marker: a prompt that holds ANVIL_REQ_<number>_<5 digits or more> is answered
+// with that marker first; of several the last counts.
 //
 // Code words: "exactly N code words" or "exactly N numbered code words" is
 // answered with the N words that follow the next colon, separated by blanks or
 // commas, each less a full stop or comma at its end, joined by single spaces.
-// Where fewer follow, the words are code1, code2 and so on. The colon counts
+// Where fewer follow, the words are w00001, w00002 and so on. The colon counts
 // only in the same paragraph.
 //
 // Facts: "one JSON object with exactly these keys: a_key, other_key" is
@@ -31,7 +32,7 @@ import (
 // A value that is a number, thousands separated by commas or not, is answered
 // as one, any other as a string; a key without a sentence is null.
 var (
-	markerRule   = regexp.MustCompile(`ANVIL_REQ_[0-9]+_[0-9]{5}`)
+	markerRule   = regexp.MustCompile(`ANVIL_REQ_-?[0-9]+_[0-9]{5,}`)
 	codeRule     = regexp.MustCompile(`(?i)\bexactly\s+([0-9]{1,5})\s+(?:numbered\s+)?code\s+words\b`)
 	factsRule    = regexp.MustCompile(`(?i)\bone\s+JSON\s+object\s+with\s+exactly\s+these\s+keys:[ \t]*([^\r\n]+)`)
 	keyRule      = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
@@ -86,9 +87,9 @@ func codeWords(text string) []string {
 	listed := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || strings.ContainsRune(" \t\r\n", r) })
 	words := make([]string, n)
 	for i := range words {
-		words[i] = "code" + strconv.Itoa(i+1)
+		words[i] = fmt.Sprintf("w%05d", i+1)
 		if len(listed) >= n {
-			words[i] = strings.TrimRight(listed[i], ".")
+			words[i] = strings.TrimRight(listed[i], ".;")
 		}
 	}
 	return words

@@ -1,0 +1,151 @@
+package derive
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"anvil/pipeline/stage"
+	"anvil/stages/record"
+)
+
+// A dataset is what graders need of a dataset file: by item the members that
+// they point into, never the prompts unless one does.
+type dataset struct{ rows map[string]*datasetRow }
+
+type datasetRow struct {
+	members map[string]any // numbers are json.Number
+	tags    []string
+	graders []string // nil: all
+	line    int
+}
+
+// readDataset reads rows of anvil.dataset/v1. Of each it keeps the given members.
+func readDataset(ctx context.Context, a stage.Artifact, keep []string) (d dataset, err error) {
+	file, err := a.Open(ctx)
+	if err != nil {
+		return d, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	lines, err := record.NewLineReader(file)
+	if err != nil {
+		return d, err
+	}
+	defer func() { err = errors.Join(err, lines.Close()) }()
+	d.rows = map[string]*datasetRow{}
+	for {
+		line, err := lines.Next()
+		if errors.Is(err, io.EOF) {
+			return d, nil
+		}
+		if err != nil {
+			return d, err
+		}
+		if err := d.add(line, lines.Line(), keep); err != nil {
+			return d, fmt.Errorf("line %d: %w", lines.Line(), err)
+		}
+	}
+}
+
+func (d *dataset) add(line []byte, number int, keep []string) error {
+	if len(bytes.TrimSpace(line)) == 0 {
+		return nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(line, &members); err != nil {
+		return fmt.Errorf("not a JSON object: %w", err)
+	}
+	var head struct {
+		ID      *string  `json:"id"`
+		Tags    []string `json:"tags"`
+		Graders []string `json:"graders"`
+	}
+	if err := json.Unmarshal(line, &head); err != nil {
+		return err
+	}
+	if head.ID == nil || *head.ID == "" {
+		return errors.New("the row has no id")
+	}
+	if old, ok := d.rows[*head.ID]; ok {
+		return fmt.Errorf("item %q stands in line %d already", *head.ID, old.line)
+	}
+	row := &datasetRow{members: map[string]any{}, tags: head.Tags, graders: head.Graders, line: number}
+	for name, raw := range members {
+		if !slices.Contains(keep, name) && !slices.Contains(keep, "") {
+			continue
+		}
+		v, err := decodeNumbers(raw)
+		if err != nil {
+			return err
+		}
+		row.members[name] = v
+	}
+	d.rows[*head.ID] = row
+	return nil
+}
+
+// decodeNumbers decodes one JSON value and keeps the text of its numbers.
+func decodeNumbers(raw []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("content after the value")
+	}
+	return v, nil
+}
+
+// member is the first step of a JSON pointer: the member of a row that it needs.
+func member(pointer string) string {
+	first, _, _ := strings.Cut(strings.TrimPrefix(pointer, "/"), "/")
+	return unescapePointer(first)
+}
+
+func unescapePointer(s string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(s, "~1", "/"), "~0", "~")
+}
+
+// validPointer tells whether s is a JSON pointer (RFC 6901).
+func validPointer(s string) bool {
+	if s != "" && !strings.HasPrefix(s, "/") {
+		return false
+	}
+	rest := strings.ReplaceAll(strings.ReplaceAll(s, "~0", ""), "~1", "")
+	return !strings.Contains(rest, "~")
+}
+
+// lookup follows a JSON pointer.
+func lookup(v any, pointer string) (any, bool) {
+	if pointer == "" {
+		return v, true
+	}
+	for _, step := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
+		step = unescapePointer(step)
+		switch at := v.(type) {
+		case map[string]any:
+			next, ok := at[step]
+			if !ok {
+				return nil, false
+			}
+			v = next
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(at) || strconv.Itoa(i) != step {
+				return nil, false
+			}
+			v = at[i]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
+}

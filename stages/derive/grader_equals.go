@@ -1,0 +1,58 @@
+package derive
+
+import "strings"
+
+// equals: the whole answer is one of the acceptable texts.
+var equalsGrader = graderType{
+	name: "equals", needText: true,
+	keys:  map[string]any{"value": nil, "from": nil, "ignore_case": false, "trim": true},
+	build: buildEquals,
+}
+
+type equals struct {
+	want             literalSource
+	ignoreCase, trim bool
+}
+
+func buildEquals(s GraderSpec, b *builder) (grader, error) {
+	want, err := b.literal(s)
+	return &equals{want, s.IgnoreCase, s.Trim}, err
+}
+
+func (g *equals) judge(a *answer) judgement {
+	wanted, problem := g.want.texts(a)
+	if problem != nil {
+		return *problem
+	}
+	from, to := 0, len(a.text)
+	if g.trim {
+		from, to = trimmed(a.text)
+	}
+	got := a.text[from:to]
+	for _, w := range wanted {
+		if g.trim {
+			w = strings.TrimSpace(w)
+		}
+		if got == w || g.ignoreCase && folded(got) == folded(w) {
+			return pass("equal to "+quoted(w)).from(a, from, to)
+		}
+	}
+	return fail("%s is not %s", quoted(got), anyOf(wanted)).from(a, from, to)
+}
+
+// trimmed returns the bounds of the text without white space around it.
+func trimmed(s string) (from, to int) {
+	from = len(s) - len(strings.TrimLeft(s, whiteSpace))
+	return from, from + len(strings.TrimRight(s[from:], whiteSpace))
+}
+
+const whiteSpace = " \t\r\n\v\f\u0085\u00a0"
+
+// anyOf names what was wanted in a reason.
+func anyOf(wanted []string) string {
+	if len(wanted) == 1 {
+		return quoted(wanted[0])
+	}
+	parts := mapOf(wanted, quoted)
+	return "any of " + strings.Join(parts, ", ")
+}

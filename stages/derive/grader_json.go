@@ -1,0 +1,67 @@
+package derive
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"anvil/stages/record"
+)
+
+// json: the whole answer, a code fence around it left aside, is one JSON value,
+// and what the pointers name in it is as given. The score is the share of
+// pointers that hold.
+var jsonGrader = graderType{
+	name: "json", needText: true,
+	keys: map[string]any{"schema": nil, "pointers": nil}, build: buildJSON,
+}
+
+type jsonValue struct{ pointers map[string]any }
+
+func buildJSON(s GraderSpec, _ *builder) (grader, error) {
+	if s.Schema != nil {
+		return nil, &keyError{"schema", "a schema of the answer comes with a later version", "check single members by `pointers`"}
+	}
+	g := &jsonValue{pointers: map[string]any{}}
+	for pointer, raw := range s.Pointers {
+		if !validPointer(pointer) {
+			return nil, &keyError{"pointers", fmt.Sprintf("%q is no JSON pointer", pointer), "/name/0"}
+		}
+		v, err := decodeNumbers(raw)
+		if err != nil {
+			return nil, err
+		}
+		g.pointers[pointer] = v
+	}
+	return g, nil
+}
+
+func (g *jsonValue) judge(a *answer) judgement {
+	from, to := unfencedBounds(a.text)
+	if !json.Valid([]byte(a.text[from:to])) {
+		return fail("the answer is no JSON")
+	}
+	v, err := decodeNumbers([]byte(a.text[from:to]))
+	if err != nil {
+		return fail("the answer is no JSON: %v", err)
+	}
+	var wrong []string
+	for _, pointer := range sortedKeys(g.pointers) {
+		got, ok := lookup(v, pointer)
+		switch {
+		case !ok:
+			wrong = append(wrong, pointer+" is missing")
+		case !sameValue(g.pointers[pointer], got, map[string]bool{"number": true}) || !sameType(g.pointers[pointer], got):
+			wrong = append(wrong, fmt.Sprintf("%s is %s, want %s", pointer, quoted(marshalText(got)), quoted(marshalText(g.pointers[pointer]))))
+		}
+	}
+	j := pass("JSON as wanted")
+	if len(wrong) > 0 {
+		j = judgement{verdict: record.Fail, reason: strings.Join(wrong, "; ")}
+		j.score = float64(len(g.pointers)-len(wrong)) / float64(len(g.pointers))
+	}
+	return j.from(a, from, to)
+}
+
+// sameType keeps the number 1 and the text "1" apart.
+func sameType(a, b any) bool { return fmt.Sprintf("%T", a) == fmt.Sprintf("%T", b) }

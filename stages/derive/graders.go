@@ -1,0 +1,276 @@
+package derive
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"anvil/pipeline/stage"
+)
+
+// A graderType is one member of the table of graders.
+type graderType struct {
+	name     string
+	keys     map[string]any // the keys of its own with their defaults
+	needText bool
+	build    func(GraderSpec, *builder) (grader, error)
+}
+
+// graders is the table: a new type of grader is one file and one line here.
+func graders() []graderType {
+	return []graderType{
+		equalsGrader,
+		containsGrader,
+		startsWithGrader,
+		regexGrader,
+		choiceGrader,
+		numberGrader,
+		jsonGrader,
+		evidenceFieldsGrader,
+		toolCallGrader,
+		finishReasonGrader,
+		lengthGrader,
+		wordsGrader,
+		latencyGrader,
+		allGrader(),
+		anyGrader(),
+		atLeastGrader(),
+	}
+}
+
+// later are types that plans may name and this version does not have.
+var later = []string{"exec", "judge"}
+
+// A GraderSpec is one grader as the resolved plan has it.
+type GraderSpec struct {
+	ID      string   `json:"id"`
+	Type    string   `json:"type"`
+	Field   string   `json:"field"`
+	Extract *Extract `json:"extract"`
+	Not     bool     `json:"not"`
+	Weight  float64  `json:"weight"`
+	Tags    []string `json:"tags"`
+
+	Value      json.RawMessage            `json:"value"`
+	From       *string                    `json:"from"`
+	IgnoreCase bool                       `json:"ignore_case"`
+	Trim       bool                       `json:"trim"`
+	Any        []string                   `json:"any"`
+	All        []string                   `json:"all"`
+	Pattern    string                     `json:"pattern"`
+	Letters    string                     `json:"letters"`
+	Abs        float64                    `json:"abs"`
+	Rel        float64                    `json:"rel"`
+	Units      []string                   `json:"units"`
+	Schema     *string                    `json:"schema"`
+	Pointers   map[string]json.RawMessage `json:"pointers"`
+	Fields     []string                   `json:"fields"`
+	Normalize  []string                   `json:"normalize"`
+	Name       *string                    `json:"name"`
+	Arguments  *string                    `json:"arguments"`
+	MinF1      float64                    `json:"min_f1"`
+	In         []string                   `json:"in"`
+	Min        *float64                   `json:"min"`
+	Max        *float64                   `json:"max"`
+	Unit       string                     `json:"unit"`
+	Requested  *int                       `json:"requested"`
+	Metric     string                     `json:"metric"`
+	AtMost     *float64                   `json:"at_most"`
+	N          int                        `json:"n"`
+	Of         []json.RawMessage          `json:"of"`
+}
+
+// commonKeys are the keys of every grader with their defaults.
+func commonKeys() map[string]any {
+	return map[string]any{
+		"field": fieldContent, "extract": nil, "not": false, "weight": json.Number("1"), "tags": []any{},
+	}
+}
+
+// A builder makes graders and notes which members of a row they point into.
+type builder struct {
+	members []string
+	files   map[string]stage.Artifact // by JSON pointer into with
+}
+
+func (b *builder) need(pointer string) { b.members = append(b.members, member(pointer)) }
+
+// literal reads `value` or `from`.
+func (b *builder) literal(s GraderSpec) (literalSource, error) {
+	if len(s.Value) > 0 && string(s.Value) != "null" {
+		if s.From != nil && *s.From != defaultFrom {
+			return literalSource{}, errors.New("`value` and `from` exclude each other")
+		}
+		v, err := decodeNumbers(s.Value)
+		return literalSource{value: v, given: true}, err
+	}
+	pointer := defaultFrom
+	if s.From != nil {
+		pointer = *s.From
+	}
+	if !validPointer(pointer) {
+		return literalSource{}, fmt.Errorf("from: %q is no JSON pointer", pointer)
+	}
+	b.need(pointer)
+	return literalSource{pointer: pointer}, nil
+}
+
+// defaultFrom is where a grader looks in the dataset's row.
+const defaultFrom = "/expected"
+
+// grader builds one grader of the plan.
+func (b *builder) grader(raw json.RawMessage) (*wrapped, error) {
+	spec, t, err := decodeSpec(raw)
+	if err != nil {
+		return nil, err
+	}
+	w := &wrapped{spec: spec, needText: t.needText}
+	if w.extract, err = newExtraction(spec.Extract); err != nil {
+		return nil, err
+	}
+	if w.inner, err = t.build(spec, b); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// decodeSpec fills the defaults of a grader and reads it.
+func decodeSpec(raw json.RawMessage) (GraderSpec, graderType, error) {
+	var spec GraderSpec
+	v, err := decodeNumbers(raw)
+	if err != nil {
+		return spec, graderType{}, err
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return spec, graderType{}, errors.New("a grader is an object")
+	}
+	t, err := fillGrader(m)
+	if err != nil {
+		return spec, t, err
+	}
+	filled, err := json.Marshal(m)
+	if err != nil {
+		return spec, t, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(filled))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&spec); err != nil {
+		return spec, t, err
+	}
+	if !slices.Contains([]string{fieldContent, fieldReasoning, fieldToolCalls}, spec.Field) {
+		return spec, t, fmt.Errorf("field: %q is none of content, reasoning, tool_calls", spec.Field)
+	}
+	if spec.Weight < 0 {
+		return spec, t, errors.New("weight: must not be negative")
+	}
+	return spec, t, nil
+}
+
+// A keyError is a fault of one key of a grader.
+type keyError struct{ key, message, hint string }
+
+func (e *keyError) Error() string { return e.key + ": " + e.message }
+
+// fillGrader sets the defaults of one grader in place. Keys of another type
+// that are null, as the defaults of a shared schema are, are taken away.
+func fillGrader(m map[string]any) (graderType, error) {
+	name, _ := m["type"].(string)
+	t, err := graderTypeOf(name)
+	if err != nil {
+		return t, err
+	}
+	known := commonKeys()
+	for key, value := range t.keys {
+		known[key] = value
+	}
+	for key, value := range m {
+		if _, ok := known[key]; ok || key == "id" || key == "type" {
+			continue
+		}
+		if value != nil {
+			return t, &keyError{key, fmt.Sprintf("a grader of type %s has no such key", name), suggest(key, sortedKeys(known))}
+		}
+		delete(m, key)
+	}
+	for key, value := range known {
+		if m[key] == nil {
+			m[key] = value
+		}
+	}
+	return t, nil
+}
+
+func graderTypeOf(name string) (graderType, error) {
+	var names []string
+	for _, t := range graders() {
+		if t.name == name {
+			return t, nil
+		}
+		names = append(names, t.name)
+	}
+	if slices.Contains(later, name) {
+		return graderType{}, &keyError{"type", fmt.Sprintf("graders of type %s come with a later version", name), "of this version: " + strings.Join(names, ", ")}
+	}
+	return graderType{}, &keyError{"type", fmt.Sprintf("unknown type of grader %q", name), suggest(name, names)}
+}
+
+// suggest is the hint for a name that is nearly one of the known ones.
+func suggest(name string, known []string) string {
+	best, least := "", 3
+	for _, k := range known {
+		if d := distance(name, k); d < least {
+			best, least = k, d
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf("did you mean %q?", best)
+	}
+	return "known: " + strings.Join(known, ", ")
+}
+
+// distance is the count of edits between two short words.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := before
+			if a[i] != b[j] {
+				cost = 1 + min(before, row[j], row[j+1])
+			}
+			before, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}
+
+func compilePattern(pattern string) (*regexp.Regexp, error) {
+	if pattern == "" {
+		return nil, &keyError{"pattern", "is required", "a regular expression (RE2)"}
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, &keyError{"pattern", err.Error(), "RE2 has no look-around and no back-references"}
+	}
+	return re, nil
+}
+
+// marshalText is JSON without HTML escapes and without a final newline.
+func marshalText(v any) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Sprint(v)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

@@ -1,0 +1,114 @@
+package derive
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"anvil/pipeline/stage"
+	"anvil/stages/record"
+)
+
+// raised are the limitations that the evidence shows. Those that measure raises
+// too are added only where its own are not in the set, as for imported attempts.
+func raised(f facts, cells []*cell) []stage.Limitation {
+	var out []stage.Limitation
+	if len(f.weights) == 0 || slices.ContainsFunc(f.weights, func(w weightFacts) bool { return !w.OK }) {
+		out = append(out, stage.Limit("weights.unverified"))
+	}
+	if !repeated(cells) {
+		out = append(out, stage.Limit("samples.one-repetition"))
+	}
+	for _, c := range cells {
+		out = append(out, c.fewSamples()...)
+		out = append(out, c.unsaid()...)
+	}
+	return out
+}
+
+// repeated tells whether any cell has a twin that differs in its repetition alone.
+func repeated(cells []*cell) bool {
+	seen := map[string]bool{}
+	for _, c := range cells {
+		point := fmt.Sprint(sortedAxes(c.out.Axes))
+		if seen[point] {
+			return true
+		}
+		seen[point] = true
+	}
+	return false
+}
+
+// fewSamples names, by count of samples, the statistics that were withheld.
+func (c *cell) fewSamples() []stage.Limitation {
+	type group struct{ ids, statistics, figures []string }
+	groups := map[int]*group{}
+	for i, row := range Metrics() {
+		m := c.metrics[i]
+		percent, quantile := percentOf(row.Statistic)
+		if !quantile || m.Samples == 0 || m.Samples >= Need(percent) {
+			continue
+		}
+		g := groups[m.Samples]
+		if g == nil {
+			g = &group{}
+			groups[m.Samples] = g
+		}
+		g.ids = append(g.ids, row.ID)
+		g.statistics = appendNew(g.statistics, row.Statistic)
+		g.figures = appendNew(g.figures, row.Figure)
+	}
+	var out []stage.Limitation
+	for n, g := range groups {
+		names := strings.Join(g.statistics, ", ") + " of " + strings.Join(g.figures, ", ")
+		out = append(out, stage.Limit("samples.few", "samples", n, "metrics", names).For(g.ids...))
+	}
+	slices.SortFunc(out, func(a, b stage.Limitation) int { return strings.Compare(a.Text, b.Text) })
+	return out
+}
+
+func appendNew(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
+}
+
+// unsaid are limitations that the attempts show and their set does not bear.
+func (c *cell) unsaid() []stage.Limitation {
+	var out []stage.Limitation
+	say := func(when bool, code string, facts ...any) {
+		if when && !c.has(code) {
+			out = append(out, stage.Limit(code, facts...))
+		}
+	}
+	t := c.tally
+	failed := t.planned - t.succeeded()
+	say(c.simulated(), "engine.simulated")
+	say(c.header.Stamps == "user", "stamps.user-space")
+	say(failed > 0, "requests.failed", "count", failed, "planned", t.planned, "classes", classes(t.outcomes))
+	cut := t.outcomes[record.OutcomeTruncated]
+	say(cut > 0, "outputs.truncated", "count", cut, "planned", t.planned)
+	uncounted := t.succeeded() - t.tokensOut.requests
+	say(uncounted > 0, "usage.missing", "count", uncounted, "planned", t.planned)
+	shed := t.outcomes[record.OutcomeClientShed]
+	say(shed > 0, "load.shed", "count", shed, "planned", t.planned)
+	canary := t.outcomes[record.OutcomeCanaryFailed]
+	say(canary > 0, "canary.failed", "count", canary, "planned", t.planned)
+	asked := c.header.Endpoint.Model
+	names := sortedKeys(t.models)
+	others := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == asked })
+	say(len(others) > 0 && asked != "", "model.name-differs", "answered", strings.Join(others, ", "), "asked", asked)
+	return out
+}
+
+// classes lists the outcomes of failed requests with their counts.
+func classes(outcomes map[record.Outcome]int) string {
+	var parts []string
+	for _, o := range record.Outcomes() {
+		if n := outcomes[o]; n > 0 && !o.Success() {
+			parts = append(parts, fmt.Sprintf("%d %s", n, o))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

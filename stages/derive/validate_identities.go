@@ -1,0 +1,108 @@
+package derive
+
+import (
+	"fmt"
+	"slices"
+
+	"anvil/pipeline/stage"
+	"anvil/stages/record"
+)
+
+// checkIdentities checks what must add up within the record itself, whoever
+// made it and however.
+func (v *validation) checkIdentities() {
+	for i, c := range v.final.Cells {
+		at := fmt.Sprintf("/cells/%d", i)
+		v.checkAccounting(c, at)
+		v.checkCases(c, at)
+		v.checkCorrectness(c, at)
+		for j, m := range c.Metrics {
+			if m.Samples+m.Excluded != c.Accounting.Planned {
+				v.problem(record.LevelConsistent, v.rec, fmt.Sprintf("%s/metrics/%d/excluded", at, j), "samples", m.Excluded,
+					c.Accounting.Planned-m.Samples, "%s: samples and excluded do not sum to the planned requests", m.ID)
+			}
+		}
+	}
+	for i, g := range v.final.Groups {
+		for j, id := range g.Cells {
+			if !slices.ContainsFunc(v.final.Cells, func(c record.Cell) bool { return c.ID == id }) {
+				v.problem(record.LevelConsistent, v.rec, fmt.Sprintf("/groups/%d/cells/%d", i, j), "group", id, nil, "no cell has this id")
+			}
+		}
+	}
+	set := v.final.Limitations
+	if v.final.Count != len(set) {
+		v.problem(record.LevelConsistent, v.rec, "/limitations_count", "limitations", v.final.Count, len(set), "the count is not that of the list")
+	}
+	if _, sum := set.Canonical(); sum != v.final.SetSHA256 {
+		v.problem(record.LevelConsistent, v.rec, "/limitations_sha256", "limitations", v.final.SetSHA256, sum, "the digest is not that of the list")
+	}
+	if !equalJSON(set, stage.NewLimitationSet(set...)) {
+		v.problem(record.LevelConsistent, v.rec, "/limitations", "limitations", nil, nil, "the list is not sorted, or names one twice")
+	}
+}
+
+func (v *validation) checkAccounting(c record.Cell, at string) {
+	sum := 0
+	for _, n := range c.Accounting.Outcomes {
+		sum += n
+	}
+	if sum != c.Accounting.Planned {
+		v.problem(record.LevelConsistent, v.rec, at+"/accounting/outcomes", "accounting", sum, c.Accounting.Planned, "the outcomes do not sum to the planned requests")
+	}
+	if c.Accounting.Verdicts == nil {
+		return
+	}
+	sum = 0
+	for _, n := range c.Accounting.Verdicts {
+		sum += n
+	}
+	if sum != c.Accounting.Planned {
+		v.problem(record.LevelConsistent, v.rec, at+"/accounting/verdicts", "accounting", sum, c.Accounting.Planned, "the verdicts do not sum to the planned requests")
+	}
+}
+
+func (v *validation) checkCases(c record.Cell, at string) {
+	if len(c.Cases) != c.Accounting.Planned {
+		v.problem(record.LevelConsistent, v.rec, at+"/cases", "cases", len(c.Cases), c.Accounting.Planned, "there is not one case for each planned request")
+	}
+	outcomes, verdicts := map[record.Outcome]int{}, map[record.Verdict]int{}
+	for i, k := range c.Cases {
+		outcomes[k.Outcome]++
+		if k.Verdict != nil {
+			verdicts[*k.Verdict]++
+		}
+		if k.Index != i {
+			v.problem(record.LevelConsistent, v.rec, fmt.Sprintf("%s/cases/%d/index", at, i), "cases", k.Index, i, "the cases are not in order of index")
+		}
+	}
+	for _, o := range record.Outcomes() {
+		if outcomes[o] != c.Accounting.Outcomes[o] {
+			v.problem(record.LevelConsistent, v.rec, at+"/accounting/outcomes/"+string(o), "cases", c.Accounting.Outcomes[o], outcomes[o], "the cases count another number of outcome %s", o)
+		}
+	}
+	for _, k := range record.Verdicts() {
+		if verdicts[k] != c.Accounting.Verdicts[k] {
+			v.problem(record.LevelConsistent, v.rec, at+"/accounting/verdicts/"+string(k), "cases", c.Accounting.Verdicts[k], verdicts[k], "the cases count another number of verdict %s", k)
+		}
+	}
+}
+
+func (v *validation) checkCorrectness(c record.Cell, at string) {
+	if c.Correctness == nil {
+		if c.Accounting.Verdicts != nil {
+			v.problem(record.LevelConsistent, v.rec, at+"/correctness", "correctness", nil, nil, "there are verdicts and no correctness")
+		}
+		return
+	}
+	want := correctness(c.Accounting.Verdicts, c.Accounting.Planned, c.Correctness.Reduced)
+	for name, pair := range map[string][2]record.Proportion{
+		"strict": {c.Correctness.Strict, want.Strict}, "answered": {c.Correctness.Answered, want.Answered}, "coverage": {c.Correctness.Coverage, want.Coverage},
+	} {
+		if pair[0].Numerator != pair[1].Numerator || pair[0].Denominator != pair[1].Denominator {
+			v.problem(record.LevelConsistent, v.rec, at+"/correctness/"+name, "correctness",
+				fmt.Sprintf("%d/%d", pair[0].Numerator, pair[0].Denominator), fmt.Sprintf("%d/%d", pair[1].Numerator, pair[1].Denominator),
+				"%s is not the share that the verdicts give", name)
+		}
+	}
+}

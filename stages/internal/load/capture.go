@@ -1,0 +1,256 @@
+package load
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+	"sync/atomic"
+)
+
+// A Read is one arrival of bytes.
+type Read struct {
+	At    int64 // when the bytes arrived
+	Empty int64 // when the socket was last known to hold nothing; None when unknown
+}
+
+// blockBytes and blockReads are what a block holds. One is with each worker,
+// so they bound the memory of a phase together with the ring's length.
+const (
+	blockBytes = 16 << 10
+	blockReads = 256
+)
+
+// A block is a piece of one answer on its way to the capture.
+type block struct {
+	request, try, conn int32
+	head               bool // the response's header block, not its body
+	reads              []blockRead
+	buf                []byte
+}
+
+type blockRead struct {
+	at, empty int64
+	n         int32
+}
+
+// A Storage is where a capture is appended to and read from afterwards.
+type Storage interface {
+	io.Writer
+	io.ReaderAt
+}
+
+// A Capture is an append-only file of frames (request, try, connection,
+// stamps, bytes), written by one goroutine from a ring of blocks. A worker that
+// finds the ring empty waits, which Waits counts: the disk was too slow for the
+// load, and memory stays bounded.
+type Capture struct {
+	file   Storage
+	redact func([]byte)
+	hold   int // bytes that a worker keeps back so that no secret is cut in two
+
+	free, full chan *block
+	room       atomic.Int64 // blocks that may still be made
+	done       chan struct{}
+	waits      atomic.Int64
+
+	// Owned by the writer until Close, read-only afterwards.
+	index []frame
+	size  int64
+	err   error
+}
+
+type frame struct {
+	request, try int32
+	reads, bytes int32
+	off          int64 // of the frame's header
+	head         bool
+}
+
+// NewCapture starts the writer. Redact, which may be nil, is given every
+// frame's bytes before they are written; hold is the length of the longest text
+// that it looks for, less one.
+func NewCapture(file Storage, workers int, redact func([]byte), hold int) *Capture {
+	ring := 2*workers + 16
+	c := &Capture{
+		file: file, redact: redact, hold: max(hold, 0),
+		free: make(chan *block, ring), full: make(chan *block, ring), done: make(chan struct{}),
+	}
+	c.room.Store(int64(ring))
+	for range workers {
+		c.free <- c.make()
+	}
+	go c.write()
+	return c
+}
+
+// Waits returns how often a worker found no free block.
+func (c *Capture) Waits() int64 { return c.waits.Load() }
+
+func (c *Capture) take(request, try int32) *block {
+	var b *block
+	select {
+	case b = <-c.free:
+	default:
+		if b = c.make(); b == nil {
+			c.waits.Add(1)
+			b = <-c.free
+		}
+	}
+	b.request, b.try, b.conn, b.head = request, try, 0, false
+	b.reads, b.buf = b.reads[:0], b.buf[:0]
+	return b
+}
+
+// make returns a new block, nil when there are as many as there may be.
+func (c *Capture) make() *block {
+	if c.room.Add(-1) < 0 {
+		c.room.Add(1)
+		return nil
+	}
+	return &block{reads: make([]blockRead, 0, blockReads), buf: make([]byte, 0, blockBytes)}
+}
+
+func (c *Capture) give(b *block) { c.full <- b }
+
+// Close writes what is left and returns the first error of the writer. The
+// file stays open; answers can be read from then on.
+func (c *Capture) Close() error {
+	close(c.full)
+	<-c.done
+	slices.SortStableFunc(c.index, compareFrames)
+	if c.err != nil {
+		return fmt.Errorf("write capture: %w", c.err)
+	}
+	return nil
+}
+
+// A frame in the file: a header of fixed size, the reads, the bytes, a CRC-32
+// of all three. Little-endian.
+const (
+	frameMagic  = 0x4d524641 // "AFRM"
+	frameHeader = 4 + 4*5
+	readSize    = 8 + 8 + 4
+)
+
+var errFrame = errors.New("damaged frame")
+
+func (c *Capture) write() {
+	defer close(c.done)
+	var out []byte
+	for b := range c.full {
+		c.hide(b)
+		out = appendFrame(out[:0], b)
+		if c.err == nil {
+			// After an error the ring is still emptied, so that no worker waits for ever.
+			if _, c.err = c.file.Write(out); c.err == nil {
+				c.index = append(c.index, frame{
+					request: b.request, try: b.try, reads: int32(len(b.reads)), bytes: int32(len(b.buf)), off: c.size, head: b.head,
+				})
+				c.size += int64(len(out))
+			}
+		}
+		c.free <- b
+	}
+}
+
+func appendFrame(out []byte, b *block) []byte {
+	kind := uint32(0)
+	if b.head {
+		kind = 1
+	}
+	le := binary.LittleEndian
+	out = le.AppendUint32(out, frameMagic)
+	for _, v := range []uint32{uint32(b.request), uint32(b.try)<<1 | kind, uint32(b.conn), uint32(len(b.reads)), uint32(len(b.buf))} {
+		out = le.AppendUint32(out, v)
+	}
+	for _, r := range b.reads {
+		out = le.AppendUint64(out, uint64(r.at))
+		out = le.AppendUint64(out, uint64(r.empty))
+		out = le.AppendUint32(out, uint32(r.n))
+	}
+	out = append(out, b.buf...)
+	return le.AppendUint32(out, crc32.ChecksumIEEE(out))
+}
+
+// Replay hands out the answer of one try in the order of its arrival, from a
+// capture that is closed: the header block, then each read of the body. What
+// it hands out is valid during the call. A read that a block's end had cut
+// comes in two calls with equal stamps. A try without an answer has no calls.
+func (c *Capture) Replay(request, try int, head func([]byte), read func(Read, []byte)) error {
+	i, _ := slices.BinarySearchFunc(c.index, frame{request: int32(request), try: int32(try)}, compareFrames)
+	var raw []byte
+	for ; i < len(c.index) && c.index[i].request == int32(request) && c.index[i].try == int32(try); i++ {
+		f := c.index[i]
+		raw = slices.Grow(raw[:0], f.stored())[:f.stored()]
+		if err := c.load(f, raw); err != nil {
+			return fmt.Errorf("read capture of request %d: %w", request, err)
+		}
+		f.play(raw, head, read)
+	}
+	return nil
+}
+
+func compareFrames(a, b frame) int {
+	return cmp.Or(cmp.Compare(a.request, b.request), cmp.Compare(a.try, b.try))
+}
+
+func (c *Capture) load(f frame, raw []byte) error {
+	if _, err := c.file.ReadAt(raw, f.off); err != nil {
+		return err
+	}
+	sum := len(raw) - 4
+	if binary.LittleEndian.Uint32(raw) != frameMagic || crc32.ChecksumIEEE(raw[:sum]) != binary.LittleEndian.Uint32(raw[sum:]) {
+		return errFrame
+	}
+	return nil
+}
+
+func (f frame) stored() int { return frameHeader + int(f.reads)*readSize + int(f.bytes) + 4 }
+
+func (f frame) play(raw []byte, head func([]byte), read func(Read, []byte)) {
+	data := raw[frameHeader+int(f.reads)*readSize : len(raw)-4]
+	if f.head {
+		head(data)
+		return
+	}
+	le := binary.LittleEndian
+	for i := range int(f.reads) {
+		p := raw[frameHeader+i*readSize:]
+		n := int(le.Uint32(p[16:]))
+		read(Read{At: int64(le.Uint64(p)), Empty: int64(le.Uint64(p[8:]))}, data[:n])
+		data = data[n:]
+	}
+}
+
+func (c *Capture) hide(b *block) {
+	if c.redact != nil {
+		c.redact(b.buf)
+	}
+}
+
+// split moves the last hold bytes of a full block to the empty one after it, so
+// that a secret is never cut where one frame ends: it is whole in the second.
+func (b *block) split(next *block, hold int) {
+	if hold = min(hold, len(b.buf)/2); hold == 0 {
+		return
+	}
+	cut := len(b.buf) - hold
+	next.buf = append(next.buf, b.buf[cut:]...)
+	b.buf = b.buf[:cut]
+	i, left := len(b.reads)-1, int32(hold)
+	for left > b.reads[i].n {
+		left -= b.reads[i].n
+		i--
+	}
+	r := b.reads[i]
+	next.reads = append(next.reads, blockRead{at: r.at, empty: r.empty, n: left})
+	next.reads = append(next.reads, b.reads[i+1:]...)
+	b.reads = b.reads[:i+1]
+	if b.reads[i].n -= left; b.reads[i].n == 0 {
+		b.reads = b.reads[:i]
+	}
+}

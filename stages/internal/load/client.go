@@ -1,0 +1,193 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Config is how a client reaches its server.
+type Config struct {
+	Dialer Dialer
+	URL    *url.URL // of every request
+	Header http.Header
+	Limits Limits
+	Fresh  bool // a connection of its own for each request
+}
+
+// A Client sends prepared requests over HTTP/1.1. It is shared by its workers.
+type Client struct {
+	cfg   Config
+	clock clock
+	head  []byte // of every request, up to the value of content-length
+
+	numbers atomic.Int32
+	tally   tally
+
+	mu      sync.Mutex
+	open    map[*wire]struct{}
+	idle    []*wire // opened before the phase, for the first workers that need one
+	aborted atomic.Bool
+}
+
+type tally struct {
+	opened, reused, replaced atomic.Int64
+	tls                      atomic.Pointer[string]
+}
+
+// NewClient prepares a client; nothing is opened.
+func NewClient(cfg Config) *Client {
+	c := &Client{cfg: cfg, open: map[*wire]struct{}{}}
+	c.cfg.Dialer.Limit = cfg.Limits.Connect
+	c.clock.epoch = time.Now()
+	c.head = requestHead(cfg)
+	c.tally.tls.Store(new(string))
+	return c
+}
+
+func requestHead(cfg Config) []byte {
+	var b bytes.Buffer
+	target := cfg.URL.RequestURI()
+	if p := cfg.Dialer.Proxy; p != nil && cfg.URL.Scheme == "http" {
+		u := *cfg.URL
+		u.User, u.Fragment = nil, ""
+		target = u.String()
+	}
+	b.WriteString("POST " + target + " HTTP/1.1\r\nHost: " + cfg.URL.Host + "\r\n")
+	h := cfg.Header.Clone()
+	if h == nil {
+		h = http.Header{}
+	}
+	if cfg.Fresh {
+		h.Set("Connection", "close")
+	}
+	if auth := proxyAuth(cfg.Dialer.Proxy); auth != "" && cfg.URL.Scheme == "http" {
+		h.Set("Proxy-Authorization", auth)
+	}
+	h.Del("Content-Length")
+	_ = h.Write(&b) // a buffer takes everything
+	b.WriteString("Content-Length: ")
+	return b.Bytes()
+}
+
+// Begin sets the phase's start: every stamp counts from here. No worker may be
+// at work.
+func (c *Client) Begin() time.Time {
+	c.clock.epoch = time.Now()
+	return c.clock.epoch
+}
+
+// Now is the time since the phase's start.
+func (c *Client) Now() int64 { return c.clock.now() }
+
+// Warm opens n connections for the workers to come, a few at a time. What
+// cannot be opened is left to the requests, whose outcome says why; the number
+// of those that stand is returned.
+func (c *Client) Warm(ctx context.Context, n int) int {
+	slots := make(chan struct{}, 64)
+	var wg sync.WaitGroup
+	for range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if w, err := c.dial(ctx); err == nil {
+				c.mu.Lock()
+				c.idle = append(c.idle, w)
+				c.mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.idle)
+}
+
+func (c *Client) dial(ctx context.Context) (*wire, error) {
+	w, err := c.cfg.Dialer.open(ctx, &c.clock, c.numbers.Add(1))
+	if err != nil {
+		return nil, err
+	}
+	c.tally.opened.Add(1)
+	c.tally.tls.Store(&w.tls)
+	c.mu.Lock()
+	c.open[w] = struct{}{}
+	c.mu.Unlock()
+	if c.aborted.Load() {
+		_ = w.conn.Close()
+	}
+	return w, nil
+}
+
+func (c *Client) takeIdle() *wire {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.idle) == 0 {
+		return nil
+	}
+	w := c.idle[len(c.idle)-1]
+	c.idle = c.idle[:len(c.idle)-1]
+	return w
+}
+
+func (c *Client) drop(w *wire) {
+	if w == nil {
+		return
+	}
+	c.mu.Lock()
+	delete(c.open, w)
+	c.mu.Unlock()
+	_ = w.conn.Close()
+}
+
+// Abort gives up every open request at once: their endings are EndAborted.
+func (c *Client) Abort() {
+	c.aborted.Store(true)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for w := range c.open {
+		_ = w.socket.Conn.Close()
+	}
+}
+
+// Close closes every connection. No worker may be at work.
+func (c *Client) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for w := range c.open {
+		_ = w.conn.Close()
+	}
+	clear(c.open)
+	c.idle = nil
+}
+
+// Connections counts what the client did with connections.
+type Connections struct {
+	Opened, Reused, Replaced int64
+	TLS                      string // version of the connections, "" without TLS
+}
+
+// Connections returns the counts so far.
+func (c *Client) Connections() Connections {
+	return Connections{
+		Opened: c.tally.opened.Load(), Reused: c.tally.reused.Load(), Replaced: c.tally.replaced.Load(), TLS: *c.tally.tls.Load(),
+	}
+}
+
+// A content is a body whose transfer and content codings are removed.
+type content interface {
+	next(limit int64) ([]byte, error)
+}
+
+// requestBytes is the whole request in one piece, in into.
+func (c *Client) requestBytes(into, payload []byte) []byte {
+	into = append(into[:0], c.head...)
+	into = strconv.AppendInt(into, int64(len(payload)), 10)
+	into = append(into, "\r\n\r\n"...)
+	return append(into, payload...)
+}

@@ -1,0 +1,385 @@
+package load
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Worker sends one request after the other and owns what they need, so that
+// a request allocates next to nothing. It is for one goroutine.
+type Worker struct {
+	client  *Client
+	capture *Capture
+	watch   Watcher
+
+	wire  *wire
+	out   []byte // the request as it is written
+	body  body
+	zip   unzip
+	block *block
+
+	request, try int32
+	cancelAfter  time.Duration
+	cancelAt     int64 // when the client gives up by intention; None before the first output
+	fault        Fault
+	s            *Sample
+}
+
+// NewWorker makes a worker of the client.
+func (c *Client) NewWorker(capture *Capture, watch Watcher) *Worker {
+	return &Worker{client: c, capture: capture, watch: watch}
+}
+
+// A Job is one try of one request.
+type Job struct {
+	Request, Try int
+	Payload      []byte
+	CancelAfter  time.Duration // give up so long after the first output; 0: never
+}
+
+// Do sends a request and reads its answer into the capture. Everything that
+// happened stands in s, which must be new; the fault is what broke, if anything did.
+func (w *Worker) Do(ctx context.Context, job Job, s *Sample) Fault {
+	w.s, w.fault = s, Fault{}
+	w.request, w.try = int32(job.Request), int32(job.Try)
+	w.cancelAfter, w.cancelAt = job.CancelAfter, None
+	s.Begun = true
+	s.Start = w.client.clock.now()
+	keep := w.exchange(ctx, job.Payload)
+	if s.End == None {
+		s.End = w.client.clock.now()
+	}
+	w.flush()
+	if keep = keep && w.settle(); !keep || w.client.cfg.Fresh {
+		w.release()
+	}
+	return w.fault
+}
+
+// Release closes the worker's connection.
+func (w *Worker) Release() { w.release() }
+
+func (w *Worker) release() {
+	w.client.drop(w.wire)
+	w.wire = nil
+}
+
+func (w *Worker) exchange(ctx context.Context, payload []byte) (keep bool) {
+	w.out = w.client.requestBytes(w.out, payload)
+	if !w.send(ctx) {
+		return false
+	}
+	head, err := w.wire.readHead(w.limit())
+	if err != nil {
+		w.failed(err, EndBroken)
+		return false
+	}
+	w.s.Headers = w.wire.socket.at
+	f, err := frameOf(head)
+	w.s.Status = int32(f.status)
+	w.keepHead(head)
+	w.watch.Reset(head)
+	if err != nil {
+		w.failed(err, EndBroken)
+		return false
+	}
+	w.read(f)
+	return !f.close
+}
+
+// send writes the request on a connection that the server has not closed. One
+// that it closed before the first byte was written is replaced.
+func (w *Worker) send(ctx context.Context) bool {
+	for {
+		if !w.connect(ctx) {
+			return false
+		}
+		w.s.Sent = w.client.clock.now()
+		_ = w.wire.conn.SetWriteDeadline(w.client.clock.at(w.limit()))
+		n, err := w.wire.conn.Write(w.out)
+		if err == nil {
+			w.s.Written = w.client.clock.now()
+			w.wire.socket.drained = w.s.Sent
+			return true
+		}
+		if n == 0 && w.s.Reused && !isTimeout(err) && !w.client.aborted.Load() {
+			w.replace()
+			continue
+		}
+		if w.answeredEarly() {
+			return true
+		}
+		w.failed(err, EndBroken)
+		return false
+	}
+}
+
+// answeredEarly tells whether a server that stopped reading had answered: a
+// refusal of a long prompt comes so.
+func (w *Worker) answeredEarly() bool {
+	if isPipe(w.wire.socket.Conn) {
+		return false
+	}
+	return w.wire.fill(w.client.clock.now()+int64(100*time.Millisecond)) == nil
+}
+
+func (w *Worker) replace() {
+	w.release()
+	w.s.Replaced = true
+	w.client.tally.replaced.Add(1)
+}
+
+func (w *Worker) connect(ctx context.Context) bool {
+	s := w.s
+	if w.wire == nil && !w.client.cfg.Fresh && !s.Replaced {
+		w.wire = w.client.takeIdle()
+	}
+	if w.wire != nil && (w.wire.from != w.wire.to || stale(w.wire.socket.Conn)) {
+		w.replace()
+	}
+	if s.Reused = w.wire != nil; s.Reused {
+		s.Conn = w.wire.number
+		if w.wire.used {
+			w.client.tally.reused.Add(1)
+		}
+		w.wire.used = true
+		return true
+	}
+	dialing, cancel := ctx, context.CancelFunc(func() {})
+	if limit := w.limit(); limit < math.MaxInt64 {
+		dialing, cancel = context.WithDeadline(ctx, w.client.clock.at(limit))
+	}
+	defer cancel()
+	wire, err := w.client.dial(dialing)
+	if err != nil {
+		w.failed(err, EndConnect)
+		return false
+	}
+	w.wire, wire.used = wire, true
+	s.Conn, s.Connected = wire.number, w.client.clock.now()
+	return true
+}
+
+// read takes the body to its end, whatever that is.
+func (w *Worker) read(f framing) {
+	w.body.reset(w.wire, f)
+	var from content = &w.body
+	if f.gzip {
+		w.s.Compressed = true
+		from = w.zip.reset(&w.body)
+	}
+	stream := f.status >= 200 && f.status < 300
+	cap, over := w.client.cfg.Limits.MaxBody, EndBodyTooLarge
+	if !stream {
+		cap, over = w.client.cfg.Limits.MaxError, EndCapped
+	}
+	for {
+		p, err := from.next(w.limit())
+		if len(p) > 0 && w.take(p, stream, cap, over) {
+			return
+		}
+		if err != nil {
+			w.bodyEnded(err)
+			return
+		}
+	}
+}
+
+// take keeps what arrived and looks at it; it tells whether reading is over.
+func (w *Worker) take(p []byte, stream bool, limit int64, over Ending) bool {
+	s, at := w.s, w.wire.socket.at
+	if s.FirstByte == None {
+		s.FirstByte = at
+	}
+	if limit > 0 && s.Bytes+int64(len(p)) > limit {
+		p = p[:limit-s.Bytes]
+		s.Ending, s.End = over, at
+	}
+	w.keep(p, at, w.wire.socket.empty)
+	s.Bytes += int64(len(p))
+	if stream {
+		w.look(p, at)
+	}
+	return s.Ending != EndNone
+}
+
+func (w *Worker) look(p []byte, at int64) {
+	saw := w.watch.Feed(p)
+	s := w.s
+	if saw&SawOutput != 0 {
+		if s.FirstOutput == None {
+			s.FirstOutput = at
+			if w.cancelAfter > 0 {
+				w.cancelAt = at + int64(w.cancelAfter)
+			}
+		}
+		s.LastOutput = at
+	}
+	switch {
+	case s.Ending != EndNone:
+	case saw&SawEnd != 0:
+		s.Ending, s.End = EndMark, at
+	case saw&SawOversize != 0:
+		s.Ending, s.End = EndEventTooLarge, at
+	}
+}
+
+func (w *Worker) bodyEnded(err error) {
+	switch {
+	case errors.Is(err, io.EOF):
+		w.s.Ending, w.s.End = EndBody, w.wire.socket.at
+	case errors.Is(err, errClosed):
+		w.s.Ending = EndClose
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		w.s.Ending = EndCut
+		w.fault = Fault{"eof", "the connection closed before the body's declared end"}
+	default:
+		w.failed(err, EndReset)
+	}
+}
+
+// limit is the stamp of the limit that comes next.
+func (w *Worker) limit() int64 {
+	l, s := &w.client.cfg.Limits, w.s
+	at := int64(math.MaxInt64)
+	if l.Total > 0 {
+		at = s.Start + int64(l.Total)
+	}
+	if s.LastOutput == None && l.FirstOutput > 0 {
+		at = min(at, s.Start+int64(l.FirstOutput))
+	}
+	if s.LastOutput != None && l.Gap > 0 {
+		at = min(at, s.LastOutput+int64(l.Gap))
+	}
+	if w.cancelAt != None {
+		at = min(at, w.cancelAt)
+	}
+	return min(at, int64(math.MaxInt64/2))
+}
+
+// failed names what ended the request, a limit before the error that it caused.
+func (w *Worker) failed(err error, ending Ending) {
+	s, l, now := w.s, &w.client.cfg.Limits, w.client.clock.now()
+	s.End = now
+	switch {
+	case w.client.aborted.Load() || errors.Is(err, context.Canceled):
+		s.Ending, w.fault = EndAborted, Fault{"aborted", "given up by the client"}
+	case !errors.Is(err, errLimit) && !isTimeout(err) && !errors.Is(err, context.DeadlineExceeded):
+		s.Ending, w.fault = ending, faultOf(err)
+	case w.cancelAt != None && now >= w.cancelAt:
+		s.Ending, w.fault = EndCancel, Fault{"cancelled", "given up by the client as the plan says"}
+	case l.Total > 0 && now >= s.Start+int64(l.Total):
+		s.Ending, w.fault = EndTotal, Fault{"total", fmt.Sprintf("not ended after %s", l.Total)}
+	case s.LastOutput != None:
+		s.Ending, w.fault = EndStalledMid, Fault{"gap", fmt.Sprintf("no output for %s", l.Gap)}
+	case l.FirstOutput > 0 && now >= s.Start+int64(l.FirstOutput):
+		s.Ending, w.fault = EndStalledFirst, Fault{"first_output", fmt.Sprintf("no output after %s", l.FirstOutput)}
+	default:
+		s.Ending, w.fault = ending, Fault{"timeout", fmt.Sprintf("no connection after %s: %v", l.Connect, err)}
+	}
+}
+
+// faultOf gives an error a class; the words of the standard library stay.
+func faultOf(err error) Fault {
+	var dial *DialError
+	class := "reset"
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		class = "refused"
+	case errors.As(err, &dial) && dial.Step != "connect":
+		class = dial.Step
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		class = "eof"
+	case errors.Is(err, errHTTP), errors.Is(err, errTooLong):
+		class = "protocol"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case dial != nil:
+		class = "connect"
+	case strings.HasPrefix(err.Error(), "tls:"):
+		class = "tls"
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
+		class = "gzip"
+	}
+	return Fault{class, err.Error()}
+}
+
+// keepHead and keep append to the capture's block; at a full one the next is
+// taken, with the bytes that a secret could span.
+func (w *Worker) keepHead(head []byte) {
+	b := w.capture.take(w.request, w.try)
+	b.head, b.conn = true, w.wire.number
+	b.buf = append(b.buf, head...)
+	w.capture.give(b)
+}
+
+func (w *Worker) keep(p []byte, at, empty int64) {
+	for len(p) > 0 {
+		if w.block == nil {
+			w.block = w.capture.take(w.request, w.try)
+			w.block.conn = w.wire.number
+		}
+		b := w.block
+		room := blockBytes - len(b.buf)
+		if room == 0 || len(b.reads) == blockReads {
+			w.turn()
+			continue
+		}
+		n := min(room, len(p))
+		b.buf = append(b.buf, p[:n]...)
+		if k := len(b.reads) - 1; k >= 0 && b.reads[k].at == at {
+			b.reads[k].n += int32(n)
+		} else {
+			b.reads = append(b.reads, blockRead{at: at, empty: empty, n: int32(n)})
+		}
+		p = p[n:]
+	}
+}
+
+// turn hands a full block over and goes on in the next one.
+func (w *Worker) turn() {
+	full := w.block
+	w.capture.hide(full)
+	next := w.capture.take(w.request, w.try)
+	next.conn = full.conn
+	full.split(next, w.capture.hold)
+	w.capture.give(full)
+	w.block = next
+}
+
+func (w *Worker) flush() {
+	if w.block != nil {
+		w.capture.give(w.block)
+		w.block = nil
+	}
+}
+
+// settleLimit is how long the end of a body may be waited for after the
+// answer's end mark, so that the connection can be used again.
+const settleLimit = 50 * time.Millisecond
+
+// settle reads what is left of a body after its end mark. None of it is kept.
+func (w *Worker) settle() bool {
+	if w.s.Ending != EndBody && w.s.Ending != EndMark {
+		return false
+	}
+	limit := w.client.clock.now() + int64(settleLimit)
+	for range 64 {
+		if _, err := w.body.next(limit); err != nil {
+			return errors.Is(err, io.EOF)
+		}
+	}
+	return false
+}
+
+// isPipe tells a connection without a socket, whose writes wait for the reader.
+func isPipe(conn any) bool {
+	_, ok := conn.(syscall.Conn)
+	return !ok
+}

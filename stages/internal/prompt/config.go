@@ -1,0 +1,140 @@
+package prompt
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strconv"
+
+	"anvil/pipeline/stage"
+)
+
+// A Config is the plan key workload, resolved.
+type Config struct {
+	Source string `json:"source"`
+
+	ContextTokens      Size   `json:"context_tokens"`
+	CacheMode          string `json:"cache_mode"`
+	SharedPrefixTokens int    `json:"shared_prefix_tokens"`
+	Stream             string `json:"stream"`
+
+	File   *string `json:"file"`
+	Format string  `json:"format"`
+	Order  string  `json:"order"`
+	Epochs int     `json:"epochs"`
+
+	ThinkTime string `json:"think_time"`
+
+	Seed             int64  `json:"seed"`
+	ResponseWords    int    `json:"response_words"`
+	ControlledOutput string `json:"controlled_output"`
+	Canaries         bool   `json:"canaries"`
+}
+
+// Strict tells whether answers of another length than asked are failures.
+func (c Config) Strict() bool { return c.ControlledOutput == "strict" }
+
+// Synthetic tells whether prompts are made up.
+func (c Config) Synthetic() bool { return c.Source == "synthetic" }
+
+// Open returns the prompts. Of a dataset file is the projection; bytesPerToken
+// is what is known of the engine's tokenizer, 0 for nothing.
+func (c Config) Open(file io.Reader, bytesPerToken float64) (Source, error) {
+	checks := Checks{Canaries: c.Canaries, Words: c.ResponseWords, Seed: c.Seed}
+	switch c.Source {
+	case "synthetic":
+		shared := 0
+		if c.CacheMode == "shared" {
+			shared = c.SharedPrefixTokens
+		}
+		return Synthetic{
+			Seed: c.Seed, Stream: c.Stream, Size: c.ContextTokens, SharedTokens: shared, BytesPerToken: bytesPerToken, Checks: checks,
+		}.Source(), nil
+	case "dataset":
+		d := Dataset{Epochs: c.Epochs, Checks: checks}
+		if c.Order == "shuffle" {
+			d.Order = shuffler(c.Seed)
+		}
+		return d.Source(file)
+	}
+	return nil, fmt.Errorf("workload source %q is not built", c.Source)
+}
+
+func shuffler(seed int64) *rand.Rand {
+	r, _ := Synthetic{Seed: seed, Stream: "dataset"}.draws("order", 0)
+	return r
+}
+
+// Resolve sets what of a workload comes from the plan, at pointer in the
+// configuration of a stage, and reports what the schema cannot say.
+func Resolve(r *stage.Resolution, pointer, stream string) {
+	w, ok := r.With["workload"].(map[string]any)
+	if !ok {
+		return
+	}
+	if s, set := w["seed"]; !set || s == nil {
+		w["seed"] = json.Number(strconv.FormatInt(r.Plan.Seed, 10))
+	}
+	switch w["source"] {
+	case "synthetic":
+		w["stream"] = stream
+		resolveSize(r, pointer, w)
+	case "dataset":
+		resolveFile(r, pointer, w)
+	case "sessions":
+		r.Problem(pointer+"/source", "conversations of several turns are not built yet", `use "synthetic" or "dataset"`)
+	}
+}
+
+func resolveSize(r *stage.Resolution, pointer string, w map[string]any) {
+	raw, err := json.Marshal(w["context_tokens"])
+	var size Size
+	if err == nil {
+		err = json.Unmarshal(raw, &size)
+	}
+	if err != nil {
+		r.Problem(pointer+"/context_tokens", err.Error(), "")
+		return
+	}
+	if problem := size.Check(); problem != "" {
+		r.Problem(pointer+"/context_tokens", problem, "")
+	}
+	shared, _ := w["shared_prefix_tokens"].(json.Number)
+	if n, _ := shared.Int64(); n > 0 && w["cache_mode"] == "unique" {
+		r.Problem(pointer+"/shared_prefix_tokens", "unique prompts share no prefix", "set cache_mode: shared")
+	}
+}
+
+// resolveFile looks at the rows while the plan is read, so that a bad one is
+// found before anything runs. A file that cannot be opened is the plan's to report.
+func resolveFile(r *stage.Resolution, pointer string, w map[string]any) {
+	format, _ := w["format"].(string)
+	if !KnownFormat(format) {
+		r.Problem(pointer+"/format", fmt.Sprintf("format %q is not built yet", format), "use anvil, sharegpt or openai-evals")
+		return
+	}
+	path, _ := w["file"].(string)
+	if r.Open == nil || path == "" {
+		return
+	}
+	file, err := r.Open(path)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	if err := Project(format, file, io.Discard); err != nil {
+		r.Problem(pointer+"/file", path+": "+err.Error(), "")
+	}
+}
+
+// ProjectConfig is Project for a stage whose "with" holds a workload.
+func ProjectConfig(config json.RawMessage, file io.Reader, w io.Writer) error {
+	var c struct {
+		Workload struct{ Format string }
+	}
+	if err := json.Unmarshal(config, &c); err != nil {
+		return err
+	}
+	return Project(c.Workload.Format, file, w)
+}

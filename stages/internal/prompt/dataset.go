@@ -1,0 +1,187 @@
+package prompt
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+
+	"anvil/pipeline/digest"
+	"anvil/stages/internal/engine"
+)
+
+// Dataset declares how the rows of a projection are sent.
+type Dataset struct {
+	Order  *rand.Rand // shuffles each epoch; nil: as the file stands
+	Epochs int
+	Checks Checks
+}
+
+type dataset struct {
+	rows   []Row
+	order  []int // of all epochs
+	checks Checks
+}
+
+// Source reads a projection, as Project writes it.
+func (d Dataset) Source(projection io.Reader) (Source, error) {
+	s := dataset{checks: d.Checks}
+	err := eachLine(projection, func(n int, raw []byte) error {
+		var r Row
+		if err := json.Unmarshal(raw, &r); err != nil {
+			return fmt.Errorf("row %d: %w", n, err)
+		}
+		s.rows = append(s.rows, r)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for range max(d.Epochs, 1) {
+		from := len(s.order)
+		for i := range s.rows {
+			s.order = append(s.order, i)
+		}
+		if epoch := s.order[from:]; d.Order != nil {
+			d.Order.Shuffle(len(epoch), func(i, j int) { epoch[i], epoch[j] = epoch[j], epoch[i] })
+		}
+	}
+	// What cannot be sent shows before anything is.
+	for i := range s.rows {
+		if _, err := s.build(i, i); err != nil {
+			return nil, fmt.Errorf("item %q: %w", s.rows[i].ID, err)
+		}
+	}
+	return s, nil
+}
+
+func (s dataset) Len() int { return len(s.order) }
+
+func (s dataset) At(i int) Prompt {
+	p, _ := s.build(i, s.order[i]) // every row was built once before
+	return p
+}
+
+func (s dataset) build(i, row int) (Prompt, error) {
+	r := s.rows[row]
+	p := Prompt{Item: r.ID}
+	s.checks.put(&p, i)
+	ask := s.checks.ask(i)
+	if r.Prompt != nil && len(r.Images) == 0 {
+		p.Text = *r.Prompt + ask
+		p.Digest = digest.FromBytes([]byte(p.Text))
+		return p, nil
+	}
+	ms, err := r.conversation(ask)
+	if err != nil {
+		return p, err
+	}
+	p.Messages = ms
+	p.Digest, err = digestMessages(ms)
+	return p, err
+}
+
+// conversation returns the messages with ask and the images in the last one of
+// the user.
+func (r Row) conversation(ask string) ([]engine.Message, error) {
+	raws := r.Messages
+	if r.Prompt != nil {
+		m, err := json.Marshal(map[string]string{"role": "user", "content": *r.Prompt})
+		if err != nil {
+			return nil, err
+		}
+		raws = []json.RawMessage{m}
+	}
+	out := make([]engine.Message, len(raws))
+	for i, raw := range raws {
+		out[i] = engine.Message{Role: roleOf(raw), Text: textOf(raw), Raw: raw}
+	}
+	if ask == "" && len(r.Images) == 0 {
+		return out, nil
+	}
+	last := len(out) - 1
+	for i := last; i >= 0; i-- {
+		if out[i].Role == "user" {
+			last = i
+			break
+		}
+	}
+	return out, extend(&out[last], ask, r.Images)
+}
+
+// extend adds a paragraph and images to a message, whose other members stay.
+func extend(m *engine.Message, ask string, images []string) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(m.Raw, &fields); err != nil {
+		return err
+	}
+	var text string
+	content := any(nil)
+	if json.Unmarshal(fields["content"], &text) == nil && len(images) == 0 {
+		m.Text = text + ask
+		content = m.Text
+	} else {
+		parts, err := partsOf(fields["content"])
+		if err != nil {
+			return err
+		}
+		if ask != "" {
+			parts = append(parts, part("text", "text", ask))
+		}
+		for _, url := range images {
+			parts = append(parts, part("image_url", "image_url", map[string]string{"url": url}))
+		}
+		content = parts
+		m.Text += ask
+	}
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return err
+	}
+	fields["content"] = raw
+	m.Raw, err = json.Marshal(fields)
+	return err
+}
+
+func part(kind, key string, value any) any { return map[string]any{"type": kind, key: value} }
+
+func partsOf(content json.RawMessage) ([]any, error) {
+	var text string
+	if json.Unmarshal(content, &text) == nil {
+		return []any{part("text", "text", text)}, nil
+	}
+	var parts []json.RawMessage
+	if err := json.Unmarshal(content, &parts); err != nil {
+		return nil, fmt.Errorf("content: want a text or a list of parts")
+	}
+	out := make([]any, 0, len(parts)+1)
+	for _, p := range parts {
+		out = append(out, p)
+	}
+	return slices.Clip(out), nil
+}
+
+func roleOf(raw json.RawMessage) string {
+	var m struct{ Role string }
+	_ = json.Unmarshal(raw, &m)
+	return m.Role
+}
+
+// textOf is the text of a message, for APIs that take a text alone.
+func textOf(raw json.RawMessage) string {
+	var m struct{ Content json.RawMessage }
+	if json.Unmarshal(raw, &m) != nil {
+		return ""
+	}
+	var text string
+	if json.Unmarshal(m.Content, &text) == nil {
+		return text
+	}
+	var parts []struct{ Text string }
+	_ = json.Unmarshal(m.Content, &parts)
+	for _, p := range parts {
+		text += p.Text
+	}
+	return text
+}

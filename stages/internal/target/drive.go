@@ -1,0 +1,169 @@
+package target
+
+import (
+	"context"
+	"os"
+	"sync"
+
+	"anvil/pipeline/digest"
+	"anvil/stages/internal/load"
+	"anvil/stages/internal/prompt"
+	"anvil/stages/record"
+)
+
+// A Drive is one phase: prompts, a load, and the evidence of it.
+type Drive struct {
+	Target *Target
+	Ask    Ask
+	Source prompt.Source
+	Plan   load.Plan
+	Warm   int  // connections to open before the start
+	Fresh  bool // a connection for each request
+
+	Client  *load.Client
+	capture *load.Capture
+	file    *os.File
+	samples *load.Slab[load.Sample]
+	faults  *load.Slab[load.Fault]
+	bodies  [][]byte // prepared before the phase, by index
+	workers sync.Map // slot to *load.Worker, for slots that are made during the phase
+	begun   int
+}
+
+// preparedBytes is how much of the requests is held in memory before a phase;
+// the rest is built when its turn comes, between the end of one request and the
+// start of the next.
+const preparedBytes = 512 << 20
+
+// Prepare builds what the phase will send and opens the capture in folder,
+// which may be nil.
+func (d *Drive) Prepare(ctx context.Context, folder *os.Root, planned int) error {
+	file, err := captureFile(folder)
+	if err != nil {
+		return err
+	}
+	d.file = file
+	env := d.Target.env
+	slots := max(len(d.Plan.Workers), min(d.Plan.InFlight, 4096))
+	d.capture = load.NewCapture(file, min(max(slots, 8), 4096), env.Secrets.RedactBytes, env.Secrets.Longest()-1)
+	d.Client = d.Target.Client(d.Fresh)
+	d.samples, d.faults = load.NewSlab[load.Sample](planned), load.NewSlab[load.Fault](planned)
+	held := 0
+	for i := 0; i < planned && held < preparedBytes; i++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b, err := d.Target.Body(d.Ask, d.Source.At(i))
+		if err != nil {
+			return err
+		}
+		d.bodies = append(d.bodies, b)
+		held += len(b)
+	}
+	for slot := range d.Plan.Workers {
+		d.worker(slot)
+	}
+	if !d.Fresh && d.Warm > 0 {
+		d.Client.Warm(ctx, d.Warm)
+	}
+	return ctx.Err()
+}
+
+// captureName is the capture's name in the attempt's folder.
+const captureName = "capture"
+
+func captureFile(folder *os.Root) (*os.File, error) {
+	if folder != nil {
+		return folder.Create(captureName)
+	}
+	f, err := os.CreateTemp("", "anvil-capture-")
+	if err != nil {
+		return nil, err
+	}
+	return f, os.Remove(f.Name())
+}
+
+func (d *Drive) worker(slot int) *load.Worker {
+	if w, ok := d.workers.Load(slot); ok {
+		return w.(*load.Worker)
+	}
+	w := d.Client.NewWorker(d.capture, d.Target.Watcher())
+	d.workers.Store(slot, w)
+	return w
+}
+
+// Body returns the request of that index.
+func (d *Drive) Body(i int) ([]byte, error) {
+	if i < len(d.bodies) {
+		return d.bodies[i], nil
+	}
+	return d.Target.Body(d.Ask, d.Source.At(i))
+}
+
+// Run runs the phase. Begin is called when everything is ready and the clock
+// has been set. When stop closes nothing more is issued.
+func (d *Drive) Run(ctx context.Context, stop <-chan struct{}, begin func()) load.Result {
+	phase := load.Phase{
+		Plan: d.Plan, Now: d.Client.Now, Abort: d.Client.Abort,
+		Begin: func() { d.Client.Begin(); begin() },
+		Send:  func(slot, i int, due int64) int64 { return d.send(ctx, slot, i, due) },
+		Shed: func(i int, due int64) {
+			s := d.samples.At(i)
+			*s = load.NewSample(due)
+			s.Ending = load.EndShed
+		},
+	}
+	r := phase.Run(ctx, stop)
+	d.begun = r.Begun
+	d.Client.Close()
+	return r
+}
+
+func (d *Drive) send(ctx context.Context, slot, i int, due int64) int64 {
+	s := d.samples.At(i)
+	*s = load.NewSample(due)
+	body, err := d.Body(i)
+	if err != nil {
+		// A request that cannot be built was built once before: it cannot happen.
+		*d.faults.At(i) = load.Fault{Class: "request", Message: err.Error()}
+		return d.Client.Now()
+	}
+	*d.faults.At(i) = d.worker(slot).Do(ctx, load.Job{Request: i, Payload: body}, s)
+	d.Target.env.Progress.Done.Add(1)
+	return s.End
+}
+
+// Seal ends the capture: answers can be decoded from then on.
+func (d *Drive) Seal() error { return d.capture.Close() }
+
+// Waits is how often a worker waited for the capture.
+func (d *Drive) Waits() int64 { return d.capture.Waits() }
+
+// Sample returns what the load core left of request i.
+func (d *Drive) Sample(i int) *load.Sample { return d.samples.At(i) }
+
+// Attempt decodes request i. Those past the last one that began were not started.
+func (d *Drive) Attempt(i int) (*record.Attempt, error) {
+	p := d.Source.At(i)
+	if i >= d.begun {
+		return d.Target.Attempt(d.Ask, p, i, nil, d.capture, nil)
+	}
+	body, err := d.Body(i)
+	if err != nil {
+		return nil, err
+	}
+	tries := []Tried{{Sample: d.samples.At(i), Fault: *d.faults.At(i)}}
+	return d.Target.Attempt(d.Ask, p, i, body, d.capture, tries)
+}
+
+// Close lets the capture's file go.
+func (d *Drive) Close() error { return d.file.Close() }
+
+// Digests names the prompts of a phase by their digests.
+func Digests(s prompt.Source, n int) []digest.Digest {
+	out := make([]digest.Digest, n)
+	for i := range out {
+		out[i] = s.At(i).Digest
+	}
+	return out
+}

@@ -1,0 +1,210 @@
+// Package target opens a plan's endpoint for the kinds that ask it: it starts
+// the embedded engine where there is no base_url, resolves credentials, and
+// joins the load core, which knows connections and bytes, with the engine
+// adapter, which knows what the bytes say.
+package target
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"anvil/pipeline/stage"
+	"anvil/stages/internal/engine"
+	"anvil/stages/internal/load"
+	"anvil/stages/sim"
+)
+
+// A Target is an endpoint that can be asked.
+type Target struct {
+	Endpoint  engine.Endpoint // as the plan has it
+	Protocol  *engine.Protocol
+	Header    http.Header // of every request, secrets in it
+	Simulated bool
+
+	env    stage.Env
+	limits Limits
+	url    *url.URL
+	dialer load.Dialer
+}
+
+// Open resolves an endpoint. The embedded engine is the run's: it stays warm
+// from one stage to the next.
+func Open(ctx context.Context, env stage.Env, in stage.Inputs, e engine.Endpoint, limits Limits) (*Target, error) {
+	t := &Target{Endpoint: e, Simulated: e.BaseURL == nil, env: env, limits: limits}
+	asked := e
+	if t.Simulated {
+		base, err := embedded(env, e)
+		if err != nil {
+			return nil, fmt.Errorf("start the embedded engine of endpoint %s: %w", e.Name, err)
+		}
+		asked = e.WithBaseURL(base)
+	}
+	var err error
+	if t.Protocol, err = engine.Open(asked); err != nil {
+		return nil, err
+	}
+	if t.url, err = url.Parse(t.Protocol.URL); err != nil {
+		return nil, fmt.Errorf("endpoint %s: %w", e.Name, err)
+	}
+	header, warnings, err := t.Protocol.Headers(env.Secrets, env.PlanDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range warnings {
+		env.Log.Warn().Msg(w)
+	}
+	t.Header = header
+	t.dialer, err = t.dial(ctx, in)
+	return t, err
+}
+
+func embedded(env stage.Env, e engine.Endpoint) (base string, err error) {
+	server, err := env.Resources.Get("engine:"+e.Name, func() (io.Closer, error) {
+		cfg := sim.DefaultConfig()
+		if len(e.Sim) > 0 {
+			if err := json.Unmarshal(e.Sim, &cfg); err != nil {
+				return nil, fmt.Errorf("sim: %w", err)
+			}
+		}
+		if e.Model != nil {
+			cfg.Model = *e.Model
+		}
+		cfg.Version = env.Tool.Version
+		return sim.Listen(cfg, "127.0.0.1:0")
+	})
+	if err != nil {
+		return "", err
+	}
+	return server.(*sim.Server).BaseURL(), nil
+}
+
+func (t *Target) dial(ctx context.Context, in stage.Inputs) (load.Dialer, error) {
+	d := load.Dialer{Target: t.url}
+	if p := t.Endpoint.Proxy; p != nil {
+		u, err := url.Parse(*p)
+		if err != nil || u.Scheme != "http" || u.Host == "" {
+			return d, fmt.Errorf("endpoint %s: proxy: want http://host:port", t.Endpoint.Name)
+		}
+		if u.User != nil {
+			if password, ok := u.User.Password(); ok {
+				t.env.Secrets.Hide(password)
+			}
+		}
+		d.Proxy = u
+	}
+	if t.url.Scheme == "https" {
+		cfg, err := t.tls(ctx, in)
+		if err != nil {
+			return d, fmt.Errorf("endpoint %s: tls: %w", t.Endpoint.Name, err)
+		}
+		d.TLS = cfg
+	}
+	return d, nil
+}
+
+func (t *Target) tls(ctx context.Context, in stage.Inputs) (*tls.Config, error) {
+	cfg := &tls.Config{InsecureSkipVerify: t.Endpoint.TLS.Insecure} //nolint:gosec // the plan asks for it, a limitation says so
+	if name := t.Endpoint.TLS.ServerName; name != nil {
+		cfg.ServerName = *name
+	}
+	path := t.Endpoint.TLS.CAFile
+	if path == nil {
+		return cfg, nil
+	}
+	pem, err := t.caFile(ctx, in, *path)
+	if err != nil {
+		return nil, fmt.Errorf("ca_file: %w", err)
+	}
+	cfg.RootCAs = x509.NewCertPool()
+	if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("ca_file %s: no certificate in it", *path)
+	}
+	return cfg, nil
+}
+
+// caFile prefers the leaf that was stored when the stage started.
+func (t *Target) caFile(ctx context.Context, in stage.Inputs, path string) ([]byte, error) {
+	if a, ok := in.File("/endpoint/tls/ca_file"); ok {
+		return a.Bytes(ctx)
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(t.env.PlanDir, path)
+	}
+	return os.ReadFile(path)
+}
+
+// Client returns a client for a phase.
+func (t *Target) Client(fresh bool) *load.Client {
+	return load.NewClient(load.Config{
+		Dialer: t.dialer, URL: t.url, Header: t.Header, Fresh: fresh, Limits: t.limits.load(),
+	})
+}
+
+func (l Limits) load() load.Limits {
+	return load.Limits{
+		Connect: l.Connect.Std(), FirstOutput: l.FirstOutput.Std(), Gap: l.Gap.Std(), Total: l.Total.Std(),
+		MaxBody: int64(l.MaxBody), MaxError: int64(l.MaxError),
+	}
+}
+
+// Local tells whether the server is on this host, as far as its address shows it.
+func (t *Target) Local() bool {
+	host := t.url.Hostname()
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Limitations are those that hold for whatever is asked of the endpoint.
+func (t *Target) Limitations() []stage.Limitation {
+	var out []stage.Limitation
+	if t.Simulated {
+		out = append(out, stage.Limit("engine.simulated"))
+	}
+	if t.Local() {
+		out = append(out, stage.Limit("client.same-host"))
+	}
+	if !t.Protocol.Adapter.Proof().Captured {
+		out = append(out, stage.Limit("api.unproven", "api", t.Protocol.Adapter.API()))
+	}
+	if t.Endpoint.TLS.Insecure && t.url.Scheme == "https" {
+		out = append(out, stage.Limit("tls.unverified"))
+	}
+	if t.Endpoint.Proxy != nil {
+		out = append(out, stage.Limit("proxy.used"))
+	}
+	return out
+}
+
+// Model is the name that answers are asked of.
+func (t *Target) Model() string {
+	if t.Endpoint.Model != nil {
+		return *t.Endpoint.Model
+	}
+	return sim.DefaultModel
+}
+
+// HTTP returns a client for what is not measured: probes and facts. It reaches
+// the server the way the load core does and follows no redirects.
+func (t *Target) HTTP(limit time.Duration) *http.Client {
+	transport := &http.Transport{
+		TLSClientConfig: t.dialer.TLS, TLSHandshakeTimeout: limit, ResponseHeaderTimeout: limit, MaxIdleConns: 4,
+		IdleConnTimeout: limit, DisableCompression: true,
+	}
+	if t.dialer.Proxy != nil {
+		transport.Proxy = http.ProxyURL(t.dialer.Proxy)
+	}
+	return &http.Client{
+		Transport: transport, Timeout: limit,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}

@@ -1,0 +1,98 @@
+package measure
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"anvil/pipeline/stage"
+	"anvil/stages/internal/prompt"
+)
+
+// resolve sets what comes from the plan and from other stages, and refuses what
+// is not built yet: a key that would be ignored is worse than a problem.
+func resolve(r *stage.Resolution) {
+	prompt.Resolve(r, "/workload", "measure")
+	resolveSampling(r)
+	resolveStop(r)
+	resolveCache(r)
+	refuseUnbuilt(r)
+}
+
+// resolveSampling tells a temperature that was left out, for which 0 is sent,
+// from one that the plan asked for, and both from null, for which nothing is.
+func resolveSampling(r *stage.Resolution) {
+	s, ok := r.With["sampling"].(map[string]any)
+	if !ok {
+		return
+	}
+	asked, written := s["temperature"]
+	s["temperature_requested"] = asked
+	if !written {
+		s["temperature"] = json.Number("0")
+	}
+}
+
+func resolveStop(r *stage.Resolution) {
+	load, ok := r.With["load"].(map[string]any)
+	if !ok {
+		return
+	}
+	requests, duration := load["requests"], load["duration"]
+	switch {
+	case requests == nil && duration == nil:
+		r.Problem("/load", "nothing ends the load", "set requests: N or duration: 30s")
+	case requests != nil && duration != nil:
+		r.Problem("/load/duration", "requests and duration are both set", "exactly one of them ends the load")
+	}
+	if text, ok := duration.(string); ok {
+		if d, err := time.ParseDuration(text); err == nil && d <= 0 {
+			r.Problem("/load/duration", "must be longer than 0s", "")
+		}
+	}
+	resolveRamp(r, load)
+}
+
+func resolveRamp(r *stage.Resolution, load map[string]any) {
+	from, to := number(load["rate_from"]), number(load["rate_to"])
+	if load["arrival"] == "ramp" && from == 0 && to == 0 {
+		r.Problem("/load/rate_to", "a ramp from 0 to 0 has no arrivals", "")
+	}
+}
+
+func number(v any) float64 {
+	n, _ := v.(json.Number)
+	f, _ := n.Float64()
+	return f
+}
+
+func resolveCache(r *stage.Resolution) {
+	cache, ok := r.With["cache"].(map[string]any)
+	if !ok || cache["sequence"] != nil {
+		return
+	}
+	cache["sequence"] = "cold"
+	for _, p := range r.Upstream {
+		if p.Kind == "scout" {
+			cache["sequence"] = "after_scout"
+		}
+	}
+}
+
+func refuseUnbuilt(r *stage.Resolution) {
+	load, _ := r.With["load"].(map[string]any)
+	if load["arrival"] == "trace" {
+		r.Problem("/load/arrival", "trace replay is not built yet", "constant, poisson, gamma, ramp, step and burst are")
+	}
+	cache, _ := r.With["cache"].(map[string]any)
+	if reset := cache["reset"]; reset != nil && reset != "off" {
+		r.Problem("/cache/reset", "resetting the engine's cache is not built yet", "leave it off and reset the engine by hand")
+	}
+	if r.With["search"] != nil {
+		r.Problem("/search", "the search for the largest load is not built yet", "sweep with a matrix")
+	}
+	endpoint, _ := r.With["endpoint"].(map[string]any)
+	if endpoint["http2"] == true {
+		r.Problem("/endpoint", fmt.Sprintf("endpoint %v: HTTP/2 is not built yet", endpoint["name"]), "leave http2 out: HTTP/1.1 is used")
+	}
+}

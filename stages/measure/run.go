@@ -1,0 +1,252 @@
+package measure
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"anvil/pipeline/stage"
+	"anvil/stages/internal/load"
+	"anvil/stages/internal/prompt"
+	"anvil/stages/internal/target"
+	"anvil/stages/record"
+)
+
+// Run prepares everything, runs the phase, and decodes its evidence afterwards.
+func (m measure) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *stage.Outputs) (err error) {
+	seen, err := readScout(ctx, in)
+	if err != nil {
+		return err
+	}
+	source, err := m.source(ctx, in, seen.BytesPerToken)
+	if err != nil {
+		return err
+	}
+	plan, err := m.plan(source.Len())
+	if err != nil {
+		return err
+	}
+	n, known := planned(plan, source.Len())
+	doc := m.schedule(plan, n, known)
+	if err := save(env, doc); err != nil {
+		return err
+	}
+	t, err := target.Open(ctx, env, in, m.Endpoint, m.Limits)
+	if err != nil {
+		return err
+	}
+	env.Progress.SetUnit("requests")
+	env.Progress.Total.Store(int64(n))
+	drive := &target.Drive{
+		Target: t, Ask: m.ask(), Source: source, Plan: plan, Fresh: m.Connections == "new", Warm: m.warm(plan, n),
+	}
+	if err := drive.Prepare(ctx, env.Folder, n); err != nil {
+		return fmt.Errorf("prepare the phase: %w", err)
+	}
+	defer func() { err = errors.Join(err, drive.Close()) }()
+	phase := m.phase(ctx, env, drive)
+	if err := drive.Seal(); err != nil {
+		return err
+	}
+	if !known {
+		n = phase.result.Begun
+	}
+	w := &witness{measure: m, env: env, target: t, scout: seen, drive: drive, phase: phase, planned: n}
+	if err := w.write(out, in); err != nil {
+		return err
+	}
+	if err := out.JSON(scheduleName, doc); err != nil {
+		return err
+	}
+	return w.verdict(ctx, out)
+}
+
+func (m measure) ask() target.Ask {
+	return target.Ask{
+		MaxTokens: m.MaxTokens, Sampling: m.Sampling.Sampling, StoreText: m.StoreText, Strict: m.Workload.Strict(),
+	}
+}
+
+// warm is how many connections are opened before the phase.
+func (m measure) warm(p load.Plan, n int) int {
+	switch {
+	case m.Connections != "warm":
+		return 0
+	case p.Workers != nil && p.Requests > 0:
+		return min(len(p.Workers), p.Requests)
+	case p.Workers != nil:
+		return len(p.Workers)
+	case p.InFlight > 0:
+		return min(p.InFlight, n)
+	}
+	return min(n, 64)
+}
+
+func (m measure) source(ctx context.Context, in stage.Inputs, bytesPerToken float64) (prompt.Source, error) {
+	if m.Workload.Synthetic() {
+		return m.Workload.Open(nil, bytesPerToken)
+	}
+	file, ok := in.File("/workload/file")
+	if !ok {
+		return nil, errors.New("workload: the dataset was not handed in")
+	}
+	r, err := file.Open(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open dataset: %w", err)
+	}
+	defer r.Close()
+	source, err := m.Workload.Open(r, bytesPerToken)
+	if err != nil {
+		return nil, fmt.Errorf("dataset %s: %w", file.Name, err)
+	}
+	// The reader has verified the digest only once it has seen the end.
+	_, err = io.Copy(io.Discard, r)
+	return source, err
+}
+
+// save writes the schedule to the attempt's folder before anything is sent.
+func save(env stage.Env, doc schedule) (err error) {
+	if env.Folder == nil {
+		return nil
+	}
+	raw, err := json.Marshal(doc)
+	if err != nil {
+		return err
+	}
+	f, err := env.Folder.Create(scheduleName)
+	if err != nil {
+		return fmt.Errorf("save schedule: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.Write(append(raw, '\n')); err != nil {
+		return fmt.Errorf("save schedule: %w", err)
+	}
+	return f.Sync()
+}
+
+// A phase is what is known of it besides its requests.
+type phase struct {
+	result   load.Result
+	evidence load.Evidence
+	from, to time.Time // wall clock, for labels
+	wall     time.Duration
+}
+
+func (m measure) phase(ctx context.Context, env stage.Env, d *target.Drive) (p phase) {
+	var watch *load.Watch
+	var begun time.Time
+	p.result = d.Run(ctx, env.Stop, func() {
+		p.from = env.Now()
+		watch, begun = load.StartWatch(), time.Now()
+	})
+	p.wall = time.Since(begun)
+	p.evidence = watch.End()
+	p.to = env.Now()
+	p.evidence.CPU.IncludesModel = d.Target.Simulated
+	return p
+}
+
+// order returns the planned requests in order of completion; those without an
+// end come last, in the order of their indexes.
+func (w *witness) order() []int {
+	out := make([]int, w.planned)
+	for i := range out {
+		out[i] = i
+	}
+	end := func(i int) int64 {
+		if i >= w.phase.result.Begun || w.drive.Sample(i).End == load.None {
+			return 1<<63 - 1
+		}
+		return w.drive.Sample(i).End
+	}
+	slices.SortStableFunc(out, func(a, b int) int {
+		switch x, y := end(a), end(b); {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return a - b
+	})
+	return out
+}
+
+// write decodes the phase into attempts.
+func (w *witness) write(out *stage.Outputs, in stage.Inputs) (err error) {
+	file, err := out.Create(attemptsName)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	rows, err := record.NewAttemptsWriter(file, w.header())
+	if err != nil {
+		return err
+	}
+	for _, i := range w.order() {
+		a, err := w.drive.Attempt(i)
+		if err != nil {
+			return fmt.Errorf("decode request %d: %w", i, err)
+		}
+		w.count(a)
+		w.env.Progress.Count(string(a.Outcome))
+		if err := rows.Write(a); err != nil {
+			return fmt.Errorf("write attempts: %w", err)
+		}
+	}
+	if err := rows.Close(w.status()); err != nil {
+		return err
+	}
+	if err := out.JSON(measurementName, w.measurement()); err != nil {
+		return err
+	}
+	w.limit(out, in)
+	return nil
+}
+
+func (w *witness) status() string {
+	if w.phase.result.Interrupted {
+		return "aborted"
+	}
+	return "completed"
+}
+
+func (w *witness) header() record.AttemptsHeader {
+	m := w.measure
+	h := record.AttemptsHeader{
+		Client: "c0", Cell: w.env.Cell.Map(),
+		Endpoint: record.AttemptsEndpoint{API: w.target.Protocol.Adapter.API(), Model: w.target.Model(), BaseURL: m.Endpoint.RecordURL()},
+		Load:     m.raw.load, Stamps: "user", Seed: m.Workload.Seed,
+		Clock: record.AttemptsClock{WallStartAt: wall(w.phase.from), WallStartUnixNS: w.phase.from.UnixNano()},
+		Request: record.AttemptsRequest{
+			Protocol: m.Protocol, MaxTokens: m.MaxTokens, Workload: m.raw.workload, Sampling: m.raw.sampling,
+		},
+	}
+	h.Planned = &w.planned
+	return h
+}
+
+// wall writes a time as our own files have it: UTC, nanoseconds.
+func wall(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000000Z") }
+
+// verdict holds the phase against its gates, and says so when it was cut short.
+func (w *witness) verdict(ctx context.Context, out *stage.Outputs) error {
+	w.gate(out)
+	if !w.phase.result.Interrupted {
+		return nil
+	}
+	cause := context.Cause(ctx)
+	if cause == nil && w.env.StopCause != nil {
+		cause = w.env.StopCause()
+	}
+	if cause == nil {
+		return fmt.Errorf("phase: %w", stage.ErrAborted)
+	}
+	if errors.Is(cause, stage.ErrAborted) {
+		return fmt.Errorf("phase: %w", cause)
+	}
+	return fmt.Errorf("phase: %w: %w", stage.ErrAborted, cause)
+}

@@ -1,0 +1,374 @@
+package measure
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"anvil/pipeline/digest"
+	"anvil/pipeline/stage"
+	"anvil/stages/internal/load"
+	"anvil/stages/internal/target"
+	"anvil/stages/record"
+)
+
+// A witness takes in the attempts one after the other and says what the phase
+// was worth.
+type witness struct {
+	measure measure
+	env     stage.Env
+	target  *target.Target
+	scout   scouted
+	drive   *target.Drive
+	phase   phase
+	planned int
+
+	outcomes          map[record.Outcome]int
+	lags              []int64
+	edges             []edge
+	events, coalesced int
+	answered          int // successes
+	unknownUsage      int // of them
+	canaries          int // answers that were looked at
+	canaryFailed      int
+	models            map[string]int // that answers name, other than the one asked for
+	warm              []int          // requests whose prompts the scout had sent
+}
+
+// An edge is where a request begins or ends.
+type edge struct {
+	at    int64
+	delta int
+}
+
+func (w *witness) count(a *record.Attempt) {
+	if w.outcomes == nil {
+		w.outcomes, w.models = map[record.Outcome]int{}, map[string]int{}
+	}
+	w.outcomes[a.Outcome]++
+	if a.T.Start != nil && a.T.Due != nil {
+		w.lags = append(w.lags, *a.T.Start-*a.T.Due)
+	}
+	if a.T.Start != nil && a.T.End != nil {
+		w.edges = append(w.edges, edge{*a.T.Start, 1}, edge{*a.T.End, -1})
+	}
+	w.events += len(a.ArrivalKinds)
+	w.coalesced += strings.Count(a.Coalesced, "1")
+	if a.Outcome.Success() {
+		w.answered++
+		if a.Usage.Output == nil {
+			w.unknownUsage++
+		}
+	}
+	if a.Canary != nil {
+		w.canaries++
+		if !a.Canary.Passed {
+			w.canaryFailed++
+		}
+	}
+	if a.Model != nil && *a.Model != w.target.Model() {
+		w.models[*a.Model]++
+	}
+	if w.scout.Prompts[a.PromptSHA256] {
+		w.warm = append(w.warm, a.Index)
+	}
+}
+
+// overlap is the largest number of requests that were open at once.
+func (w *witness) overlap() int {
+	slices.SortFunc(w.edges, func(a, b edge) int {
+		switch {
+		case a.at != b.at:
+			return int(min(max(a.at-b.at, -1), 1))
+		default:
+			return a.delta - b.delta // an end before the start of the same moment
+		}
+	})
+	open, most := 0, 0
+	for _, e := range w.edges {
+		open += e.delta
+		most = max(most, open)
+	}
+	return most
+}
+
+// The client's budgets: above lagBudget its send lag shows in a limitation, at
+// busy it is marginal and at bound the figures may be its own.
+const (
+	lagBudget = 5 * time.Millisecond
+	busyShare = 0.7
+	fullShare = 0.9
+	waitLimit = 20 * time.Millisecond // scheduling latency, p99
+)
+
+type clientLimits struct {
+	SendLagP99US   float64 `json:"send_lag_p99_us"`
+	CPUShareBusy   float64 `json:"cpu_share_marginal"`
+	CPUShareBound  float64 `json:"cpu_share_bound"`
+	SchedulerP99US float64 `json:"scheduler_p99_us"`
+	CaptureWaits   int64   `json:"capture_waits"` // workers that waited for the capture
+	Overlap        int     `json:"overlap"`       // most requests open at once
+}
+
+// bound says why the client may have been the bottleneck, lag why it was late;
+// "" for neither.
+func (w *witness) bound() string {
+	e := w.phase.evidence
+	switch {
+	case e.CPU.Share != nil && *e.CPU.Share >= fullShare && !e.CPU.IncludesModel:
+		return fmt.Sprintf("it used %.0f%% of its %d cores", 100**e.CPU.Share, e.CPU.Cores)
+	case e.CPU.ThrottledS != nil && *e.CPU.ThrottledS > 0.05*w.phase.wall.Seconds():
+		return fmt.Sprintf("its control group was throttled for %.2f s of %.2f s", *e.CPU.ThrottledS, w.phase.wall.Seconds())
+	case e.Scheduler.P99US != nil && *e.Scheduler.P99US > float64(waitLimit/time.Microsecond):
+		return fmt.Sprintf("its goroutines waited %.1f ms for a core at p99", *e.Scheduler.P99US/1e3)
+	}
+	return ""
+}
+
+func (w *witness) lag(l load.Lags) string {
+	switch {
+	case w.drive.Waits() > 0:
+		return fmt.Sprintf("%d times a worker waited for the capture file", w.drive.Waits())
+	case l.P99US != nil && *l.P99US > l.BudgetUS:
+		return fmt.Sprintf("send lag p99 %.1f ms, budget %.1f ms", *l.P99US/1e3, l.BudgetUS/1e3)
+	}
+	return ""
+}
+
+func (w *witness) clientVerdict(l load.Lags) string {
+	e := w.phase.evidence
+	busy := e.CPU.Share != nil && *e.CPU.Share >= busyShare && !e.CPU.IncludesModel
+	switch {
+	case w.bound() != "":
+		return "bound"
+	case w.lag(l) != "" || busy:
+		return "marginal"
+	}
+	return "ok"
+}
+
+func (w *witness) measurement() record.Measurement {
+	lags := load.LagsOf(w.lags, lagBudget)
+	c := w.drive.Client.Connections()
+	var version *string
+	if c.TLS != "" {
+		version = &c.TLS
+	}
+	return record.Measurement{
+		Schema: record.MeasurementSchema,
+		Phase: record.Phase{
+			Status: w.status(), WallClockMS: float64(w.phase.wall) / 1e6,
+			StartedAt: wall(w.phase.from), FinishedAt: wall(w.phase.to),
+			StartedAtUnixNS: w.phase.from.UnixNano(), FinishedAtUnixNS: w.phase.to.UnixNano(),
+		},
+		Tool: w.env.Tool,
+		Client: record.MeasurementClient{
+			GC: w.phase.evidence.GC, Scheduler: w.phase.evidence.Scheduler, CPU: w.phase.evidence.CPU, SendLag: lags,
+			StampShares:    map[string]float64{"kernel": 0, "kernel_tls": 0, "user": 1},
+			CoalescedShare: w.coalescedShare(),
+			Limits: clientLimits{
+				SendLagP99US: float64(lagBudget / time.Microsecond), CPUShareBusy: busyShare, CPUShareBound: fullShare,
+				SchedulerP99US: float64(waitLimit / time.Microsecond), CaptureWaits: w.drive.Waits(), Overlap: w.overlap(),
+			},
+			Verdict: w.clientVerdict(lags),
+		},
+		Connections: record.Connections{
+			Opened: int(c.Opened), Reused: int(c.Reused), Replaced: int(c.Replaced), Protocol: "HTTP/1.1", TLS: version,
+		},
+		ServedWindow: w.scout.ContextWindow,
+		Cache:        record.CacheFacts{State: w.measure.Cache.State, Reset: "off"},
+		Sequence:     w.measure.Cache.Sequence,
+		Simulated:    w.target.Simulated,
+		Accounting:   record.Accounting{Planned: w.planned, Outcomes: w.allOutcomes()},
+	}
+}
+
+func (w *witness) coalescedShare() float64 {
+	if w.events == 0 {
+		return 0
+	}
+	return float64(w.coalesced) / float64(w.events)
+}
+
+func (w *witness) allOutcomes() map[record.Outcome]int {
+	out := map[record.Outcome]int{}
+	for _, o := range record.Outcomes() {
+		out[o] = w.outcomes[o]
+	}
+	return out
+}
+
+func (w *witness) limit(out *stage.Outputs, in stage.Inputs) {
+	out.Limit(w.target.Limitations()...)
+	out.Limit(stage.Limit("stamps.user-space"))
+	w.limitInputs(out, in)
+	w.limitClient(out)
+	w.limitAnswers(out)
+	w.limitLoad(out)
+}
+
+func (w *witness) limitInputs(out *stage.Outputs, in stage.Inputs) {
+	if _, ok := in.One("weights"); ok {
+		out.Limit(stage.Limit("weights.unbound"))
+	}
+	if _, ok := in.One("calibration"); !ok {
+		out.Limit(stage.Limit("client.uncalibrated"))
+	}
+	if w.measure.Workload.Synthetic() {
+		out.Limit(stage.Limit("tokens.estimated"))
+	}
+	if w.measure.Cache.State == "unknown" {
+		out.Limit(stage.Limit("cache.state-unknown"))
+	}
+	if len(w.warm) > 0 {
+		slices.Sort(w.warm)
+		out.Limit(stage.Limit("cache.warm-prompts", "requests", indexes(w.warm)))
+	}
+}
+
+func (w *witness) limitClient(out *stage.Outputs) {
+	lags := load.LagsOf(w.lags, lagBudget)
+	if why := w.lag(lags); why != "" {
+		out.Limit(stage.Limit("client.lag", "why", why))
+	}
+	if why := w.bound(); why != "" {
+		out.Limit(stage.Limit("client.bound", "why", why))
+	}
+}
+
+func (w *witness) limitAnswers(out *stage.Outputs) {
+	if failed := w.planned - w.answered; failed > 0 {
+		out.Limit(stage.Limit("requests.failed", "count", failed, "planned", w.planned, "classes", w.failures()))
+	}
+	if n := w.outcomes[record.OutcomeTruncated]; n > 0 {
+		out.Limit(stage.Limit("outputs.truncated", "count", n, "planned", w.planned))
+	}
+	if w.unknownUsage > 0 {
+		out.Limit(stage.Limit("usage.missing", "count", w.unknownUsage, "planned", w.planned))
+	}
+	if w.canaryFailed > 0 {
+		out.Limit(stage.Limit("canary.failed", "count", w.canaryFailed, "planned", w.planned))
+	}
+	if len(w.models) > 0 {
+		names := slices.Sorted(maps.Keys(w.models))
+		out.Limit(stage.Limit("model.name-differs", "answered", quoted(names), "asked", fmt.Sprintf("%q", w.target.Model())))
+	}
+}
+
+// quoted lists at most eight names that a server made up.
+func quoted(names []string) string {
+	more := ""
+	if len(names) > 8 {
+		more = fmt.Sprintf(" and %d more", len(names)-8)
+		names = names[:8]
+	}
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = fmt.Sprintf("%.80q", n)
+	}
+	return strings.Join(out, ", ") + more
+}
+
+func (w *witness) failures() string {
+	var parts []string
+	for _, o := range record.Outcomes() {
+		if n := w.outcomes[o]; n > 0 && !o.Success() {
+			parts = append(parts, fmt.Sprintf("%s %d", o, n))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// rateTolerance is how far the achieved rate may fall short of the planned one.
+const rateTolerance = 0.005
+
+func (w *witness) limitLoad(out *stage.Outputs) {
+	l := w.measure.Load
+	if n := w.outcomes[record.OutcomeClientShed]; n > 0 {
+		out.Limit(stage.Limit("load.shed", "count", n, "planned", w.planned))
+	}
+	if !l.closed() {
+		w.limitRate(out)
+		return
+	}
+	want := min(l.Concurrency, w.planned)
+	if l.Concurrency > 1 && l.Ramp == 0 {
+		out.Limit(stage.Limit("load.ramp-included"))
+	}
+	if most := w.overlap(); most < want && w.answered > 0 {
+		out.Limit(stage.Limit("load.concurrency-not-reached", "reached", most, "planned", want))
+	}
+}
+
+// limitRate compares the starts with the schedule: both over the span from the
+// first to the last arrival.
+func (w *witness) limitRate(out *stage.Outputs) {
+	due := w.drive.Plan.Due
+	if len(due) < 2 || due[len(due)-1] == due[0] {
+		return
+	}
+	var starts []int64
+	for i := range w.phase.result.Begun {
+		if s := w.drive.Sample(i); s.Begun {
+			starts = append(starts, s.Start)
+		}
+	}
+	slices.Sort(starts)
+	rate := func(stamps []int64) float64 {
+		if len(stamps) < 2 || stamps[len(stamps)-1] == stamps[0] {
+			return 0
+		}
+		return float64(len(stamps)-1) / (float64(stamps[len(stamps)-1]-stamps[0]) / 1e9)
+	}
+	planned, reached := rate(due), rate(starts)
+	if reached < planned*(1-rateTolerance) {
+		out.Limit(stage.Limit("load.rate-not-reached", "reached", fmt.Sprintf("%.4g", reached), "planned", fmt.Sprintf("%.4g", planned)))
+	}
+}
+
+// indexes lists requests, runs of them as "0-7".
+func indexes(sorted []int) string {
+	var parts []string
+	for i := 0; i < len(sorted); {
+		j := i
+		for j+1 < len(sorted) && sorted[j+1] == sorted[j]+1 {
+			j++
+		}
+		if i == j {
+			parts = append(parts, fmt.Sprint(sorted[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", sorted[i], sorted[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, ", ")
+}
+
+// gate turns what the plan does not accept into findings.
+func (w *witness) gate(out *stage.Outputs) {
+	g := w.measure.Gate
+	if share := float64(w.answered) / float64(max(w.planned, 1)); g.MinOK > 0 && share < g.MinOK {
+		out.Finding("gate.min_ok", fmt.Sprintf("%d of %d requests succeeded, share %.4g; the gate wants %.4g", w.answered, w.planned, share, g.MinOK))
+	}
+	if w.canaryFailed > 0 && g.Canary {
+		out.Finding("gate.canary", fmt.Sprintf("%d of %d answers failed their canary", w.canaryFailed, w.canaries))
+	}
+	verdict := w.clientVerdict(load.LagsOf(w.lags, lagBudget))
+	if g.Client != "off" && worse(verdict, g.Client) {
+		out.Finding("gate.client", fmt.Sprintf("the verdict on the client is %s; the gate passes %s", verdict, g.Client))
+	}
+}
+
+func worse(verdict, worst string) bool {
+	rank := []string{"ok", "marginal", "bound"}
+	return slices.Index(rank, verdict) > slices.Index(rank, worst)
+}
+
+// scouted is what measure takes from a scout.
+type scouted struct {
+	BytesPerToken float64
+	ContextWindow *int
+	Prompts       map[digest.Digest]bool
+}

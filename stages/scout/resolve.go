@@ -1,0 +1,57 @@
+package scout
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"anvil/pipeline/stage"
+	"anvil/stages/internal/prompt"
+)
+
+// resolve sets the workload: the scout's own, whose prompts no measurement
+// sends, or the first prompts of the measure stage that same_as names.
+func resolve(r *stage.Resolution) {
+	r.With["sampling"] = map[string]any{"temperature": json.Number("0"), "temperature_requested": nil}
+	if id, ok := r.With["same_as"].(string); ok {
+		sameAs(r, id)
+	} else {
+		prompt.Resolve(r, "/workload", scoutStream)
+	}
+	if reset := r.With["cache_reset"]; reset != "off" {
+		r.Problem("/cache_reset", "resetting the engine's cache is not built yet", "leave it off and reset the engine by hand")
+	}
+	endpoint, _ := r.With["endpoint"].(map[string]any)
+	if endpoint["http2"] == true {
+		r.Problem("/endpoint", fmt.Sprintf("endpoint %v: HTTP/2 is not built yet", endpoint["name"]), "leave http2 out: HTTP/1.1 is used")
+	}
+}
+
+func sameAs(r *stage.Resolution, id string) {
+	peer, ok := r.Peer(id)
+	if !ok {
+		r.Problem("/same_as", fmt.Sprintf("no stage %q", id), "name a measure stage")
+		return
+	}
+	if peer.Kind != "measure" {
+		r.Problem("/same_as", fmt.Sprintf("%q is a %s stage", id, peer.Kind), "name a measure stage")
+		return
+	}
+	workload, _ := peer.With["workload"].(map[string]any)
+	if workload["source"] == "dataset" {
+		r.Problem("/same_as", fmt.Sprintf("%q sends a dataset", id), "give the scout the same dataset as its own workload")
+		return
+	}
+	r.With["workload"] = maps.Clone(workload)
+	if s, ok := peer.With["sampling"].(map[string]any); ok {
+		s = maps.Clone(s)
+		if _, written := s["temperature"]; !written {
+			s["temperature"] = json.Number("0")
+		}
+		if _, resolved := s["temperature_requested"]; !resolved {
+			s["temperature_requested"] = peer.With["sampling"].(map[string]any)["temperature"]
+		}
+		r.With["sampling"] = s
+	}
+	prompt.Resolve(r, "/workload", "measure")
+}

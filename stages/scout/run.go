@@ -1,0 +1,242 @@
+package scout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"anvil/pipeline/digest"
+	"anvil/pipeline/stage"
+	"anvil/stages/internal/load"
+	"anvil/stages/internal/prompt"
+	"anvil/stages/internal/target"
+	"anvil/stages/record"
+)
+
+// document is scout.json.
+type document struct {
+	Schema    string                  `json:"schema"`
+	Endpoint  record.AttemptsEndpoint `json:"endpoint"`
+	Simulated bool                    `json:"simulated"`
+	StartedAt string                  `json:"started_at"`
+	Ready     readiness               `json:"ready"`
+	Facts     facts                   `json:"facts"`
+	Weights   *weights                `json:"weights"`
+	SameAs    *string                 `json:"same_as"`
+	Requests  []*record.Attempt       `json:"requests"`
+	Outcomes  map[record.Outcome]int  `json:"outcomes"`
+	Prompts   []digest.Digest         `json:"prompts"` // of everything that was sent, the canary's too
+	Canary    *canary                 `json:"canary"`
+	// What the measurement takes from here.
+	BytesPerToken *float64 `json:"bytes_per_token"`
+	ContextWindow *int     `json:"context_window"`
+	MaxFirstMS    *float64 `json:"max_first_output_ms"`
+}
+
+type weights struct {
+	Verified       bool          `json:"verified"`
+	ManifestSHA256 digest.Digest `json:"manifest_sha256"`
+}
+
+// Run probes the endpoint, sends the scout's requests and holds the result
+// against the gate. It fails when the endpoint never answers.
+func (s scout) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *stage.Outputs) error {
+	source, err := s.source(ctx, in)
+	if err != nil {
+		return err
+	}
+	t, err := target.Open(ctx, env, in, s.Endpoint, target.DefaultLimits())
+	if err != nil {
+		return err
+	}
+	doc := document{
+		Schema: string(scoutSchema), Simulated: t.Simulated, StartedAt: wall(env.Now()), SameAs: s.SameAs,
+		Endpoint: record.AttemptsEndpoint{API: t.Protocol.Adapter.API(), Model: t.Model(), BaseURL: s.Endpoint.RecordURL()},
+		Requests: []*record.Attempt{}, Outcomes: map[record.Outcome]int{}, Prompts: []digest.Digest{},
+	}
+	if doc.Weights, err = s.weights(ctx, in); err != nil {
+		return err
+	}
+	p := newProber(t)
+	defer p.client.CloseIdleConnections()
+	if doc.Ready, err = p.ready(ctx, env.Stop, s.Ready.Timeout.Std(), s.Ready.Interval.Std()); err != nil {
+		return s.notReady(env, err)
+	}
+	doc.Facts = p.facts(ctx)
+	doc.ContextWindow = doc.Facts.ContextWindow
+	interrupted, err := s.send(ctx, env, t, source, &doc)
+	if err != nil {
+		return err
+	}
+	if !interrupted && !s.Canary.Off {
+		if interrupted, err = s.sing(ctx, env, t, &doc); err != nil {
+			return err
+		}
+	}
+	s.limit(t, &doc, in, out)
+	s.gate(&doc, out)
+	redactFacts(env, &doc.Facts)
+	if err := out.JSON(scoutName, doc); err != nil {
+		return err
+	}
+	if interrupted {
+		return aborted(ctx, env)
+	}
+	return nil
+}
+
+func (s scout) notReady(env stage.Env, err error) error {
+	if errors.Is(err, errStopped) {
+		return aborted(context.Background(), env)
+	}
+	return fmt.Errorf("endpoint %s: %w", s.Endpoint.Name, errors.New(env.Secrets.Redact(err.Error())))
+}
+
+func aborted(ctx context.Context, env stage.Env) error {
+	cause := context.Cause(ctx)
+	if cause == nil && env.StopCause != nil {
+		cause = env.StopCause()
+	}
+	if cause == nil || errors.Is(cause, stage.ErrAborted) {
+		return fmt.Errorf("requests: %w", errors.Join(stage.ErrAborted, cause))
+	}
+	return fmt.Errorf("requests: %w: %w", stage.ErrAborted, cause)
+}
+
+func (s scout) weights(ctx context.Context, in stage.Inputs) (*weights, error) {
+	a, ok := in.One("weights")
+	if !ok {
+		return nil, nil
+	}
+	doc, err := stage.Decode[struct {
+		OK             bool          `json:"ok"`
+		ManifestSHA256 digest.Digest `json:"manifest_sha256"`
+	}](ctx, a)
+	return &weights{doc.OK, doc.ManifestSHA256}, err
+}
+
+func (s scout) source(ctx context.Context, in stage.Inputs) (prompt.Source, error) {
+	if s.Workload.Synthetic() {
+		return s.Workload.Open(nil, 0)
+	}
+	file, ok := in.File("/workload/file")
+	if !ok {
+		return nil, errors.New("workload: the dataset was not handed in")
+	}
+	r, err := file.Open(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open dataset: %w", err)
+	}
+	defer r.Close()
+	source, err := s.Workload.Open(r, 0)
+	if err != nil {
+		return nil, fmt.Errorf("dataset %s: %w", file.Name, err)
+	}
+	_, err = io.Copy(io.Discard, r)
+	return source, err
+}
+
+// send sends the scout's requests; those past the end of a dataset are none.
+func (s scout) send(ctx context.Context, env stage.Env, t *target.Target, source prompt.Source, doc *document) (interrupted bool, err error) {
+	n := s.Requests
+	if source.Len() >= 0 {
+		n = min(n, source.Len())
+	}
+	ask := target.Ask{MaxTokens: s.MaxTokens, Sampling: s.Sampling.Sampling, StoreText: true, Strict: s.Workload.Strict()}
+	attempts, interrupted, err := s.ask(ctx, env, t, ask, source, n)
+	doc.Requests = append(doc.Requests, attempts...)
+	for _, a := range attempts {
+		doc.Outcomes[a.Outcome]++
+		doc.Prompts = append(doc.Prompts, a.PromptSHA256)
+	}
+	doc.BytesPerToken = bytesPerToken(attempts, source)
+	doc.MaxFirstMS = slowest(attempts)
+	return interrupted, err
+}
+
+func (s scout) ask(ctx context.Context, env stage.Env, t *target.Target, ask target.Ask, source prompt.Source, n int) (out []*record.Attempt, interrupted bool, err error) {
+	if n == 0 {
+		return nil, false, nil
+	}
+	env.Progress.SetUnit("requests")
+	env.Progress.Total.Add(int64(n))
+	d := &target.Drive{
+		Target: t, Ask: ask, Source: source,
+		Plan: load.Plan{Workers: make([]int64, min(s.Concurrency, n)), Requests: n, Drain: drain},
+	}
+	if err := d.Prepare(ctx, nil, n); err != nil {
+		return nil, false, fmt.Errorf("prepare requests: %w", err)
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	r := d.Run(ctx, env.Stop, func() {})
+	if err := d.Seal(); err != nil {
+		return nil, r.Interrupted, err
+	}
+	for i := range n {
+		a, err := d.Attempt(i)
+		if err != nil {
+			return nil, r.Interrupted, fmt.Errorf("decode request %d: %w", i, err)
+		}
+		env.Progress.Count(string(a.Outcome))
+		out = append(out, a)
+	}
+	return out, r.Interrupted, nil
+}
+
+// drain is how long open requests may go on after an interrupt.
+const drain = 10 * time.Second
+
+// bytesPerToken is what the server's own count says of our prompts: the bytes
+// of text to a token, templates included. Null where no answer counts its input.
+func bytesPerToken(attempts []*record.Attempt, source prompt.Source) *float64 {
+	var bytes, tokens int64
+	for i, a := range attempts {
+		if a.Usage.Input == nil || *a.Usage.Input <= 0 {
+			continue
+		}
+		p := source.At(i)
+		n := len(p.Text)
+		for _, m := range p.Messages {
+			n += len(m.Text)
+		}
+		bytes, tokens = bytes+int64(n), tokens+*a.Usage.Input
+	}
+	if tokens == 0 || bytes == 0 {
+		return nil
+	}
+	ratio := float64(bytes) / float64(tokens)
+	return &ratio
+}
+
+// slowest is the longest time to first output; null where there was none.
+func slowest(attempts []*record.Attempt) *float64 {
+	var most *float64
+	for _, a := range attempts {
+		if a.T.FirstOutput == nil || a.T.Start == nil {
+			continue
+		}
+		if ms := float64(*a.T.FirstOutput-*a.T.Start) / 1e6; most == nil || ms > *most {
+			most = &ms
+		}
+	}
+	return most
+}
+
+// wall writes a time as our own files have it: UTC, nanoseconds.
+func wall(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000000Z") }
+
+func redactFacts(env stage.Env, f *facts) {
+	for _, s := range []*string{f.Engine, f.Version, f.Root} {
+		if s != nil {
+			*s = env.Secrets.Redact(*s)
+		}
+	}
+	for i := range f.Models {
+		f.Models[i] = env.Secrets.Redact(f.Models[i])
+	}
+	for k, v := range f.Unknown {
+		f.Unknown[k] = env.Secrets.Redact(v)
+	}
+}

@@ -118,7 +118,7 @@ func TestLittlesLawHolds(t *testing.T) {
 			select {
 			case <-done:
 				running = false
-			case <-time.After(97 * time.Millisecond):
+			case <-time.After(293 * time.Millisecond):
 				in, wait := c.gauges(t)
 				samples, sum, waited = samples+1, sum+in+wait, waited+wait
 			}

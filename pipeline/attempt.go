@@ -252,7 +252,9 @@ func (e *codedError) Unwrap() error { return e.err }
 // A timeoutError is the cause with which a stage stops that took too long.
 type timeoutError struct{ after time.Duration }
 
-func (e *timeoutError) Error() string { return fmt.Sprintf("the stage's timeout of %s is over", e.after) }
+func (e *timeoutError) Error() string {
+	return fmt.Sprintf("the stage's timeout of %s is over", e.after)
+}
 
 // backstop is how long a stage that drains may take to do so after its timeout.
 const backstop = 10 * time.Minute

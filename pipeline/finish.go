@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -43,12 +42,7 @@ func (e *execution) result(ctx context.Context) *Run {
 		for _, f := range n.outcome.findings() {
 			r.Findings = append(r.Findings, StageFinding{n.ID, f, n.outcome.how() == prov.TakenOver || n.outcome.how() == prov.Reused})
 		}
-		for _, a := range n.outcome.artifacts {
-			if !seen[a.Limitations] {
-				seen[a.Limitations] = true
-				all = append(all, a.LimitationSet()...)
-			}
-		}
+		all = append(all, n.outcome.newLimitations(seen)...)
 	}
 	r.Limitations = stage.NewLimitationSet(all...)
 	r.Exit = e.exit(r)
@@ -56,6 +50,21 @@ func (e *execution) result(ctx context.Context) *Run {
 	r.Record = e.record(ctx)
 	r.Refresh = e.refresh()
 	return r
+}
+
+// newLimitations is the set that the stage has in this run, unless one of the
+// same digest was seen: thousands of children share theirs.
+func (o *outcome) newLimitations(seen map[digest.Digest]bool) stage.LimitationSet {
+	if o.standing == nil {
+		return nil
+	}
+	for _, a := range o.artifacts {
+		if seen[a.Limitations] {
+			return nil
+		}
+		seen[a.Limitations] = true
+	}
+	return o.standing.set()
 }
 
 func (n *node) result() StageResult {
@@ -305,5 +314,3 @@ func (e *execution) dryRun() *Run {
 
 // planDir is where the plan's relative paths start.
 func planDir(file string) string { return filepath.Dir(file) }
-
-var _ = json.Marshal

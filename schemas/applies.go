@@ -2,7 +2,6 @@ package schemas
 
 import (
 	"encoding/json"
-	"maps"
 	"math/big"
 	"slices"
 
@@ -253,4 +252,11 @@ func clone(v any) any {
 	return v
 }
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,7 +1,6 @@
 package schemas
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,19 +29,23 @@ func Faults(id ID, doc any) ([]Fault, error) {
 	if err != nil {
 		return nil, err
 	}
+	out, err := faultsOf(s, doc)
+	if err != nil {
+		return nil, fmt.Errorf("check against %s: %w", id, err)
+	}
+	return out, nil
+}
+
+func faultsOf(s *jsonschema.Schema, doc any) ([]Fault, error) {
 	var out []Fault
 	if err := s.Validate(doc); err != nil {
 		var ve *jsonschema.ValidationError
 		if !errors.As(err, &ve) {
-			return nil, fmt.Errorf("check against %s: %w", id, err)
+			return nil, err
 		}
 		out = appendFaults(out, ve, doc)
 	}
-	out = appendKeyFaults(out, []*jsonschema.Schema{s}, doc, "")
-	slices.SortStableFunc(out, func(a, b Fault) int {
-		return cmp.Or(cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Message, b.Message))
-	})
-	return slices.CompactFunc(out, func(a, b Fault) bool { return a.Pointer == b.Pointer && a.Message == b.Message }), nil
+	return sortFaults(appendKeyFaults(out, []*jsonschema.Schema{s}, doc, "")), nil
 }
 
 // appendKeyFaults adds unknown and missing keys, and numbers that an integer
@@ -64,7 +67,7 @@ func appendKeyFaults(out []Fault, given []*jsonschema.Schema, v any, pointer str
 			if len(ss) > 0 {
 				out = appendKeyFaults(out, ss, v[name], at)
 			} else if closed(known) {
-				out = append(out, unknownKey(given, known, name, at))
+				out = append(out, unknownKey(given, known, name, at, len(out) < maxHints))
 			}
 		}
 	case []any:
@@ -104,8 +107,8 @@ func describe(known []*jsonschema.Schema, name string) string {
 	return ""
 }
 
-// Keys returns the keys that a plan may write into doc where the schema
-// applies to it: those that only a kind sets are left out.
+// keysOf returns the keys that may be written: those that only a kind sets are
+// left out.
 func keysOf(known []*jsonschema.Schema) []string {
 	var names []string
 	for _, s := range known {
@@ -119,8 +122,15 @@ func keysOf(known []*jsonschema.Schema) []string {
 	return slices.Compact(names)
 }
 
-func unknownKey(given, known []*jsonschema.Schema, name, pointer string) Fault {
+// maxHints is how many faults of one document get advice, which costs more than
+// finding them.
+const maxHints = 1000
+
+func unknownKey(given, known []*jsonschema.Schema, name, pointer string, advise bool) Fault {
 	f := Fault{Pointer: pointer, Key: true, Message: fmt.Sprintf("unknown key %q", name)}
+	if !advise {
+		return f
+	}
 	names := keysOf(known)
 	if when := appliesWhen(given, name); when != "" {
 		f.Message = fmt.Sprintf("key %q does not apply here", name)

@@ -25,24 +25,19 @@ func (p *parser) fillWith(d *draft, cell stage.Cell) (*filled, []schemas.Mark) {
 		f.with = substitute(d.with, p.full(cell)).(map[string]any)
 	}
 	at := d.pointer + "/with"
-	id := d.spec.Config
-	if err := schemas.Fill(id, f.with); err != nil {
-		p.problem(at, err.Error(), "")
-		return f, nil
-	}
-	faults, err := schemas.Faults(id, f.with)
+	c, err := p.codec(d.spec.Config)
 	if err != nil {
 		p.problem(at, err.Error(), "")
 		return f, nil
 	}
-	marks, err := schemas.Marked(id, f.with)
+	faults, marks, err := c.Check(f.with)
 	if err != nil {
 		p.problem(at, err.Error(), "")
 		return f, nil
 	}
 	faults = append(faults, p.resolvedKeys(d, marks)...)
 	p.faults(at, faults)
-	f.ok = len(faults) == 0 && !p.anyBad(at)
+	f.ok = len(faults) == 0 && !d.bad
 	for _, m := range marks {
 		if m.Marks.Endpoint {
 			p.placeEndpoint(d, f, m, cell)
@@ -63,12 +58,23 @@ func (p *parser) resolvedKeys(d *draft, marks []schemas.Mark) []schemas.Fault {
 	return out
 }
 
-// anyBad tells whether something below a pointer was reported while it was read.
-func (p *parser) anyBad(pointer string) bool {
-	where, exact, _ := p.places.find(pointer)
-	return exact && where.anyBad()
+// codec returns the codec of a configuration's schema.
+func (p *parser) codec(id schemas.ID) (*codec, error) {
+	if c, ok := p.codecs[id]; ok {
+		return c, nil
+	}
+	c, err := newCodec(id)
+	if err != nil {
+		return nil, err
+	}
+	if p.codecs == nil {
+		p.codecs = map[schemas.ID]*codec{}
+	}
+	p.codecs[id] = c
+	return c, nil
 }
 
+// anyBad tells whether something at or below a place was reported.
 func (p *place) anyBad() bool {
 	return p.bad || slices.ContainsFunc(p.items, (*place).anyBad) ||
 		slices.ContainsFunc(slices.Collect(maps.Values(p.fields)), (*place).anyBad)

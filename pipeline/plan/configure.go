@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"anvil/pipeline/stage"
-	"anvil/schemas"
 )
 
 // configure resolves every child, each after what it needs.
@@ -43,12 +42,7 @@ func (p *parser) configureChild(c *child) {
 			p.problem(at+problem.Pointer, problem.Message, problem.Hint)
 		}
 	}
-	marks, err := schemas.Marked(d.spec.Config, c.with)
-	if err != nil {
-		p.problem(at, err.Error(), "")
-		return
-	}
-	p.assemble(c, marks, p.filesOf(at, marks))
+	p.assemble(c)
 }
 
 func sameCell(a, b stage.Cell) bool { return slices.Equal(a, b) }
@@ -104,7 +98,7 @@ func (c *child) peer(p *parser) func(id string) (stage.Peer, bool) {
 		if !ok || d.kind == nil {
 			return stage.Peer{}, false
 		}
-		near := c.of.agreeing(d, c)
+		near := c.of.agreeing(d)(c)
 		if len(near) == 0 {
 			return stage.Peer{}, false
 		}
@@ -136,9 +130,13 @@ func (c *child) dependsOn(other *child) bool {
 }
 
 // assemble builds the stage of a child from its resolved configuration.
-func (p *parser) assemble(c *child, marks []schemas.Mark, files []File) {
+func (p *parser) assemble(c *child) {
 	d := c.of
-	key, err := keyConfig(c.with, marks)
+	codec, err := p.codec(d.spec.Config)
+	if err != nil {
+		return // reported when the configuration was checked
+	}
+	with, key, marks, err := codec.write(c.with)
 	if err != nil {
 		p.problem(d.pointer+"/with", fmt.Sprintf("configuration has no canonical form: %v", err), "")
 		return
@@ -148,7 +146,7 @@ func (p *parser) assemble(c *child, marks []schemas.Mark, files []File) {
 	limit, _ := time.ParseDuration(timeout)
 	c.stage = Stage{
 		ID: c.id, Of: d.id, Dir: c.dir, Cell: c.cell, Kind: d.kind,
-		With: encode(c.with), KeyConfig: key, Files: files,
+		With: with, KeyConfig: key, Files: p.filesOf(d.pointer+"/with", marks),
 		Timeout: limit, Retries: int(asInt(d.head["retries"])), ContinueOnFailure: d.head["on_failure"] == "continue",
 		Endpoint: c.endpoint, Pos: p.pos(where.at),
 	}

@@ -28,6 +28,7 @@ type draft struct {
 
 	needs  []*draft // without duplicates, plan order; those of inputs among them
 	inputs map[string][]*draft
+	bad    bool // something in with was reported while it was read
 	lame   bool // a need is unknown, so that what is missing on a port is no news
 
 	named   map[string]bool // axes in with
@@ -73,6 +74,7 @@ func (p *parser) readStages() {
 		d.with, _ = raw["with"].(map[string]any)
 		if at := where.items[i].fields["with"]; at != nil && at.fields != nil {
 			p.checkReferences(d.with, at, d.pointer+"/with", p.full(nil), d.named)
+			d.bad = at.anyBad()
 		}
 		if text, ok := head["timeout"].(string); ok {
 			if t, err := time.ParseDuration(text); err == nil && t <= 0 {

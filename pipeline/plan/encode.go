@@ -1,26 +1,23 @@
 package plan
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 
 	"github.com/gowebpki/jcs"
+
+	"anvil/schemas"
 )
 
 // encode writes plain values as compact JSON, keys sorted, numbers as they are
 // spelt, without HTML escapes.
-func encode(v any) json.RawMessage {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		panic(fmt.Sprintf("encode plan value: %v", err)) // plain values always encode
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
+func encode(v any) json.RawMessage { return schemas.AppendJSON(nil, v) }
 
-// canonical is encode in the form of RFC 8785, one spelling for one value.
-func canonical(v any) (json.RawMessage, error) {
-	return jcs.Transform(encode(v))
+// canonical is JSON in the form of RFC 8785, one spelling for one value.
+func canonical(text []byte) ([]byte, error) {
+	wrapped := append(append([]byte{'['}, text...), ']')
+	out, err := jcs.Transform(wrapped)
+	if err != nil {
+		return nil, err
+	}
+	return out[1 : len(out)-1], nil
 }

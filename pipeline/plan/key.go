@@ -8,11 +8,90 @@ import (
 	"anvil/schemas"
 )
 
-// keyConfig is what of a resolved configuration enters the stage's key: less
-// what its schema marks as cosmetic or as policy, and less paths of files,
-// which enter by digest. It copies only what lies on the way to a key that
-// goes.
-func keyConfig(with map[string]any, marks []schemas.Mark) (json.RawMessage, error) {
+// A codec checks and writes the configurations of one kind. What was found of
+// the value of a key is kept: the children of a matrix share most of them.
+type codec struct {
+	*schemas.Checker
+	id    schemas.ID
+	parts map[string]codedPart
+	text  []byte // room for the next key of parts
+}
+
+// A codedPart is one key of a configuration, in the two forms in which it is
+// written.
+type codedPart struct {
+	key   []byte // canonical, less what stays out of the key; nil when all of it does
+	marks []schemas.Mark
+}
+
+func newCodec(id schemas.ID) (*codec, error) {
+	c, err := schemas.NewChecker(id)
+	if err != nil {
+		return nil, err
+	}
+	return &codec{Checker: c, id: id, parts: map[string]codedPart{}}, nil
+}
+
+// write returns the configuration as a stage takes it, and what of it enters
+// the stage's key: less what its schema marks as cosmetic or as policy, and
+// less paths of files, which enter by digest.
+func (c *codec) write(with map[string]any) (whole, key json.RawMessage, marks []schemas.Mark, err error) {
+	if !c.InParts() {
+		whole = encode(with)
+		p, err := c.part("", with, whole, func() ([]schemas.Mark, error) { return schemas.Marked(c.id, with) })
+		return whole, p.key, p.marks, err
+	}
+	whole, key = append(whole, '{'), append(key, '{')
+	for _, name := range keys(with) {
+		if len(whole) > 1 {
+			whole = append(whole, ',')
+		}
+		whole = append(schemas.AppendString(whole, name), ':')
+		at := len(whole)
+		whole = schemas.AppendJSON(whole, with[name])
+		p, err := c.part(name, with[name], whole[at:], func() ([]schemas.Mark, error) { return c.MarkedUnder(name, with[name]), nil })
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		marks = append(marks, p.marks...)
+		if p.key == nil {
+			continue
+		}
+		if len(key) > 1 {
+			key = append(key, ',')
+		}
+		key = append(schemas.AppendString(key, name), ':')
+		key = append(key, p.key...)
+	}
+	return append(whole, '}'), append(key, '}'), marks, nil
+}
+
+func (c *codec) part(name string, v any, text []byte, mark func() ([]schemas.Mark, error)) (codedPart, error) {
+	c.text = append(append(append(c.text[:0], name...), 0), text...)
+	if p, ok := c.parts[string(c.text)]; ok {
+		return p, nil
+	}
+	id := string(c.text)
+	marks, err := mark()
+	if err != nil {
+		return codedPart{}, err
+	}
+	p := codedPart{marks: marks}
+	pointer := ""
+	if name != "" {
+		pointer = schemas.Join("", name)
+	}
+	if drop := dropped(marks); !drop[pointer] {
+		if p.key, err = canonical(encode(without(v, pointer, drop))); err != nil {
+			return codedPart{}, err
+		}
+	}
+	c.parts[id] = p
+	return p, nil
+}
+
+// dropped are the pointers that stay out of the key.
+func dropped(marks []schemas.Mark) map[string]bool {
 	drop := map[string]bool{}
 	for _, m := range marks {
 		if m.Marks.Key != schemas.Semantic || m.Marks.File {
@@ -22,7 +101,7 @@ func keyConfig(with map[string]any, marks []schemas.Mark) (json.RawMessage, erro
 			drop[m.Pointer+"/tls/ca_file"] = true
 		}
 	}
-	return canonical(without(with, "", drop))
+	return drop
 }
 
 func without(v any, pointer string, drop map[string]bool) any {

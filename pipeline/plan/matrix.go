@@ -216,12 +216,9 @@ func dirName(id string) string {
 	return name
 }
 
-// agreeing returns the children of from that lie on the axes shared with d at
-// c's point.
-func (d *draft) agreeing(from *draft, c *child) []*child {
-	if len(from.axes) == 0 {
-		return from.children
-	}
+// agreeing returns a function that gives the children of from which lie, on the
+// axes that it shares with d, at the point of a child of d.
+func (d *draft) agreeing(from *draft) func(*child) []*child {
 	shared := map[string]bool{}
 	for name := range from.axes {
 		if d.axes[name] {
@@ -229,7 +226,7 @@ func (d *draft) agreeing(from *draft, c *child) []*child {
 		}
 	}
 	if len(shared) == 0 {
-		return from.children
+		return func(*child) []*child { return from.children }
 	}
 	which := join(keys(shared))
 	if from.groups[which] == nil {
@@ -243,23 +240,29 @@ func (d *draft) agreeing(from *draft, c *child) []*child {
 		}
 		from.groups[which] = group
 	}
-	return from.groups[which][cellName(project(c.cell, shared))]
+	return func(c *child) []*child { return from.groups[which][cellName(project(c.cell, shared))] }
 }
 
 // link connects the children of d to those of its needs.
 func (p *parser) link(d *draft) {
-	for _, c := range d.children {
-		for _, from := range d.needs {
-			c.needs = append(c.needs, d.agreeing(from, c)...)
+	for _, from := range d.needs {
+		near := d.agreeing(from)
+		for _, c := range d.children {
+			c.needs = append(c.needs, near(c)...)
 		}
-		for _, b := range d.ports {
-			in := childPort{port: b.port}
-			for _, o := range b.from {
-				for _, other := range d.agreeing(o.of, c) {
+	}
+	for _, b := range d.ports {
+		for _, c := range d.children {
+			c.inputs = append(c.inputs, childPort{port: b.port})
+		}
+		for _, o := range b.from {
+			near := d.agreeing(o.of)
+			for _, c := range d.children {
+				in := &c.inputs[len(c.inputs)-1]
+				for _, other := range near(c) {
 					in.from = append(in.from, childOutput{child: other, name: o.name})
 				}
 			}
-			c.inputs = append(c.inputs, in)
 		}
 	}
 }

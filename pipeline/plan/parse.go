@@ -49,6 +49,7 @@ type parser struct {
 	drafts    []*draft
 	byID      map[string]*draft
 	stats     map[string]fileState
+	codecs    map[schemas.ID]*codec
 
 	plan *Plan
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/hashicorp/go-multierror"
 )
@@ -65,25 +67,55 @@ func Problems(err error) []*Problem {
 	return out
 }
 
-// maxProblems bounds the report of a file that is wrong everywhere.
-const maxProblems = 1000
+// Limits on the report of a file that is wrong everywhere.
+const (
+	maxProblems = 1000 // reported
+	maxFound    = 5000 // looked at, to be sorted
+	maxText     = 300  // bytes of a message, a hint or a path
+)
 
-// problems collects what is wrong. A place that was reported as unreadable is
-// not reported again for what follows from it.
+// problems collects what is wrong, each thing once.
 type problems struct {
-	list []*Problem
-	seen map[Problem]bool
+	list    []*Problem
+	seen    map[Problem]bool
+	dropped int
 }
 
+func (ps *problems) full() bool { return len(ps.list) >= maxFound }
+
 func (ps *problems) add(p Problem) {
-	if ps.seen == nil {
-		ps.seen = map[Problem]bool{}
-	}
+	p.Path, p.Message, p.Hint = short(p.Path), short(p.Message), short(p.Hint)
 	if ps.seen[p] {
 		return
 	}
+	if ps.full() {
+		ps.dropped++
+		return
+	}
+	if ps.seen == nil {
+		ps.seen = map[Problem]bool{}
+	}
 	ps.seen[p] = true
 	ps.list = append(ps.list, &p)
+}
+
+// short keeps a text on one line of bounded length: a plan's own words stand
+// in it.
+func short(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+	if len(s) <= maxText {
+		return s
+	}
+	cut := maxText
+	for !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "..."
 }
 
 // err returns everything as one error, sorted by place, or nil.
@@ -94,7 +126,8 @@ func (ps *problems) err() error {
 	errs := &multierror.Error{ErrorFormat: lines}
 	for i, p := range ps.list {
 		if i == maxProblems {
-			errs = multierror.Append(errs, &Problem{Pos: p.Pos, Message: fmt.Sprintf("%d more problems from here on", len(ps.list)-i)})
+			more := len(ps.list) - i + ps.dropped
+			errs = multierror.Append(errs, &Problem{Pos: p.Pos, Message: fmt.Sprintf("%d more problems", more)})
 			break
 		}
 		errs = multierror.Append(errs, p)

@@ -35,6 +35,10 @@ func (r *reader) at(line, column int, path, message, hint string) {
 }
 
 func (r *reader) here(n *yaml.Node, message, hint string) {
+	if r.ps.full() {
+		r.ps.dropped++
+		return
+	}
 	r.at(max(n.Line, 1), max(n.Column, 1), strings.TrimPrefix(strings.Join(r.path, ""), "."), message, hint)
 }
 

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"bytes"
 	"encoding/json"
 
 	"anvil/pipeline/digest"
@@ -35,18 +34,15 @@ func (p *parser) document(written []*draft) []byte {
 		"deployment": p.top["deployment"], "conditions": p.top["conditions"], "limitations": p.plan.Limitations,
 		"endpoints": p.endpointConfigs(),
 	})
-	var b bytes.Buffer
-	b.Write(head[:len(head)-1])
-	b.WriteString(",\"stages\":[\n")
+	b := append(head[:len(head)-1], ",\"stages\":[\n"...)
 	for i := range p.plan.Stages {
 		if i > 0 {
-			b.WriteString(",\n")
+			b = append(b, ",\n"...)
 		}
 		s := &p.plan.Stages[i]
-		s.write(&b, p.byID[s.Of].head)
+		b = s.append(b, p.byID[s.Of].head)
 	}
-	b.WriteString("\n]}\n")
-	return b.Bytes()
+	return append(b, "\n]}\n"...)
 }
 
 func (p *parser) axesList() []any {
@@ -65,29 +61,59 @@ func (p *parser) endpointConfigs() map[string]json.RawMessage {
 	return m
 }
 
-// write appends the stage as it stands in the resolved plan. It is written by
-// hand because the configuration is encoded already and there may be thousands.
-func (s *Stage) write(b *bytes.Buffer, head map[string]any) {
+// append writes the stage as it stands in the resolved plan.
+func (s *Stage) append(b []byte, head map[string]any) []byte {
 	field := func(name string, v any) {
-		b.WriteString(`,"` + name + `":`)
-		b.Write(encode(v))
+		b = append(append(append(b, `,"`...), name...), `":`...)
+		b = schemas.AppendJSON(b, v)
 	}
-	b.WriteString(`{"id":`)
-	b.Write(encode(s.ID))
+	spec := s.Kind.Spec()
+	b = append(b, `{"id":`...)
+	b = schemas.AppendString(b, s.ID)
 	field("of", s.Of)
 	field("dir", s.Dir)
 	field("cell", s.Cell.Map())
-	field("uses", s.Kind.Spec().Name)
-	field("contract", s.Kind.Spec().Contract)
-	field("needs", list(s.Needs))
-	field("inputs", s.inputsByPort())
-	field("files", s.filesByPointer())
+	field("uses", spec.Name)
+	field("contract", spec.Contract)
+	field("needs", nil)
+	b = append(b[:len(b)-len("null")], '[')
+	for i, id := range s.Needs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = schemas.AppendString(b, id)
+	}
+	b = append(b, `],"inputs":{`...)
+	for i, in := range s.Inputs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = in.append(b)
+	}
+	b = append(b, '}')
+	files := make(map[string]any, len(s.Files))
+	for _, f := range s.Files {
+		files[f.Pointer] = f.Written
+	}
+	field("files", files)
 	for _, name := range []string{"timeout", "retries", "on_failure", "resources"} {
 		field(name, head[name])
 	}
-	b.WriteString(`,"with":`)
-	b.Write(s.With)
-	b.WriteByte('}')
+	field("with", s.With)
+	return append(b, '}')
+}
+
+func (in Binding) append(b []byte) []byte {
+	b = append(schemas.AppendString(b, in.Port), `:[`...)
+	for i, f := range in.From {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"stage":`...)
+		b = append(schemas.AppendString(b, f.Stage), `,"output":`...)
+		b = append(schemas.AppendString(b, f.Output), '}')
+	}
+	return append(b, ']')
 }
 
 func list(s []string) []string {
@@ -110,14 +136,6 @@ func (s *Stage) inputsByPort() map[string][]source {
 			list[i] = source(f)
 		}
 		m[b.Port] = list
-	}
-	return m
-}
-
-func (s *Stage) filesByPointer() map[string]string {
-	m := make(map[string]string, len(s.Files))
-	for _, f := range s.Files {
-		m[f.Pointer] = f.Written
 	}
 	return m
 }

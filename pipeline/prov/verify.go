@@ -74,6 +74,7 @@ type verifier struct {
 	m      *Manifest
 	report Report
 
+	own      map[digest.Digest]bool // see attempts
 	followed map[digest.Digest]bool
 	objects  map[digest.Digest]object  // to be hashed
 	results  map[digest.Digest]*Result // every result that was read; nil for one that cannot be

@@ -86,6 +86,40 @@ func (v *verifier) sameOutput(ctx context.Context, in Input, o Output, set stage
 	}
 }
 
+// bound proves that the stages of this run read its artifacts with the sets
+// that they have in it: the executor may have added to what it took over. The
+// same bytes may have been published twice; then one of their sets must be there.
+func (v *verifier) bound(ctx context.Context, inRun map[digest.Digest][]stage.LimitationSet) {
+	for _, st := range v.m.Stages {
+		if st.ResultSHA256 == nil || v.results[*st.ResultSHA256] == nil {
+			continue
+		}
+		for _, in := range v.results[*st.ResultSHA256].Inputs {
+			if sets := inRun[in.SHA256]; in.From != nil && len(sets) > 0 {
+				v.boundInput(ctx, st, in, sets)
+			}
+		}
+	}
+}
+
+func (v *verifier) boundInput(ctx context.Context, st ManifestStage, in Input, sets []stage.LimitationSet) {
+	has, ok := v.set(ctx, in.Limitations, st.ID, in.Name)
+	if !ok {
+		return
+	}
+	for _, want := range sets {
+		if len(want.Missing(has)) == 0 {
+			return
+		}
+	}
+	for _, l := range sets[0].Missing(has) {
+		v.report.add(Problem{
+			Code: LimitationLost, Stage: st.ID, Name: in.Name, Path: v.vault.Path(*st.ResultSHA256), Expected: describe(l),
+			Text: "an input has fewer limitations than the artifact has in this run",
+		})
+	}
+}
+
 // raised proves that what the attempt raised bears its own name, the plan's or
 // the executor's. An import takes over the names of the set beside its file.
 func (v *verifier) raised(res *Result, union stage.LimitationSet, at complain) {

@@ -34,6 +34,7 @@ func (v *verifier) want(sum digest.Digest, size int64, stageID, name string) {
 // the leaves.
 func (v *verifier) stages(ctx context.Context) error {
 	all := []stage.LimitationSet{}
+	inRun := map[digest.Digest][]stage.LimitationSet{}
 	for _, st := range v.m.Stages {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -50,10 +51,15 @@ func (v *verifier) stages(ctx context.Context) error {
 		}
 		v.stage(st, res)
 		set, ok := v.inRun(ctx, st, res)
-		if ok {
-			all = append(all, set)
+		if !ok {
+			continue
+		}
+		all = append(all, set)
+		for _, o := range res.Outputs {
+			inRun[o.SHA256] = append(inRun[o.SHA256], set)
 		}
 	}
+	v.bound(ctx, inRun)
 	if v.run.Manifest == nil {
 		return nil
 	}
@@ -90,7 +96,7 @@ func (v *verifier) stage(st ManifestStage, res *Result) {
 			attempt = *st.Attempt
 		}
 		facts = append(facts, fact{"run", res.Run, v.m.Run}, fact{"stage", res.Stage, st.ID}, fact{"attempt", fmt.Sprint(res.Attempt), fmt.Sprint(attempt)})
-		if v.files != nil && !v.hasFile(ResultName, *st.ResultSHA256) {
+		if v.files != nil && !v.attempts()[*st.ResultSHA256] {
 			v.disagrees(st.ID, "result_sha256", st.ResultSHA256.String(), "", "no attempt in the run's folder has the result that run.json names")
 		}
 	}
@@ -101,13 +107,17 @@ func (v *verifier) stage(st ManifestStage, res *Result) {
 	}
 }
 
-func (v *verifier) hasFile(base string, sum digest.Digest) bool {
-	for name, d := range v.m.Files {
-		if d == sum && strings.HasPrefix(name, StagesFolder+"/") && strings.HasSuffix(name, "/"+base) {
-			return true
+// attempts holds the digest of every result.json that run.json names.
+func (v *verifier) attempts() map[digest.Digest]bool {
+	if v.own == nil {
+		v.own = map[digest.Digest]bool{}
+		for name, d := range v.m.Files {
+			if strings.HasPrefix(name, StagesFolder+"/") && strings.HasSuffix(name, "/"+ResultName) {
+				v.own[d] = true
+			}
 		}
 	}
-	return false
+	return v.own
 }
 
 // manifest compares the rest of run.json with what the results and files say.

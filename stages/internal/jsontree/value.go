@@ -156,6 +156,16 @@ func (v Value) Get(name string) Value {
 	return Value{}
 }
 
+// Elem returns the element whose index the text spells, as pointers do.
+func (v Value) Elem(index string) Value {
+	for i, e := range v.Elems() {
+		if strconv.Itoa(i) == index {
+			return e
+		}
+	}
+	return Value{}
+}
+
 // At follows names from v.
 func (v Value) At(names ...string) Value {
 	for _, n := range names {

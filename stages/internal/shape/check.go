@@ -2,6 +2,7 @@ package shape
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -293,3 +294,6 @@ func (s *Schema) takes(v jsontree.Value) bool {
 	}
 	return !s.never && (len(s.kinds) == 0 || slices.ContainsFunc(s.kinds, func(k string) bool { return is(v, k) }))
 }
+
+// Names returns the names of the properties that the schema itself lists.
+func (s *Schema) Names() []string { return slices.Sorted(maps.Keys(s.properties)) }

@@ -1,0 +1,300 @@
+package record
+
+import (
+	"math"
+	"sort"
+	"strings"
+
+	"anvil/stages/internal/jsontree"
+	"anvil/stages/internal/stat"
+)
+
+// A capacityDistribution is one of the eleven of records.md 2.5.
+type capacityDistribution struct {
+	prefix, unit string
+	figure       func(*capacityRow) figure
+	first        bool // exists only where rows know their first output
+}
+
+var capacityDistributions = []capacityDistribution{
+	{"time_to_first_output", "_ms", func(r *capacityRow) figure { return r.first }, true},
+	{"ttft", "_ms", func(r *capacityRow) figure { return r.ttft }, false},
+	{"e2e", "_ms", func(r *capacityRow) figure { return r.e2e }, false},
+	{"generation", "_ms", func(r *capacityRow) figure { return r.generation }, false},
+	{"tpot", "_ms", func(r *capacityRow) figure { return r.tpot }, false},
+	{"mean_time_per_output_token", "_ms", func(r *capacityRow) figure { return r.tpot }, false},
+	{"mean_inter_token_latency_ms", "", func(r *capacityRow) figure { return r.tpot }, false},
+	{"effective_prefill_tok_s", "", func(r *capacityRow) figure { return r.prefill }, false},
+	{"decode_tok_s", "", func(r *capacityRow) figure { return r.decode }, false},
+	{"prompt_tokens", "", func(r *capacityRow) figure { return r.prompt }, false},
+	{"completion_tokens", "", func(r *capacityRow) figure { return r.output }, false},
+}
+
+// metricSet is the metrics of a cell by name: nil, int64, float64, bool or Obj.
+type metricSet map[string]any
+
+func (m metricSet) setDistribution(d capacityDistribution, xs []float64) {
+	s := stat.Describe(xs)
+	m[d.prefix+"_samples"] = int64(s.N)
+	for name, v := range map[string]float64{
+		"mean": s.Mean, "stddev": s.StdDev, "mean_ci95_low": s.CI95Low, "mean_ci95_high": s.CI95High, "min": s.Min, "p25": s.P25,
+		"p50": s.P50, "p75": s.P75, "p90": s.P90, "p95": s.P95, "p99": s.P99, "max": s.Max,
+	} {
+		m[d.prefix+"_"+name+d.unit] = known(v).any()
+	}
+}
+
+// capacityMetrics computes all metrics that rows witness. Every sum is over
+// completed requests.
+func capacityMetrics(rows []capacityRow, wall figure, complete bool) metricSet {
+	m := metricSet{}
+	for _, d := range capacityDistributions {
+		var xs []float64
+		for i := range rows {
+			if f := d.figure(&rows[i]); f.ok {
+				xs = append(xs, f.v)
+			}
+		}
+		m.setDistribution(d, xs)
+	}
+	m.setTokens(rows)
+	m.setContract(rows)
+	tokens, known := m["output_tokens"].(int64)
+	eligible := complete && known && wall.ok && wall.v > 0
+	m["throughput_performance_eligible"] = eligible
+	m["throughput_tok_s"], m["content_chunks_s"] = nil, nil
+	if eligible {
+		m["throughput_tok_s"] = Throughput(float64(tokens), wall.v)
+	}
+	if chunks, ok := m["content_chunks"].(int64); ok && complete && !known && wall.ok && wall.v > 0 {
+		m["content_chunks_s"] = Throughput(float64(chunks), wall.v)
+	}
+	return m
+}
+
+func (m metricSet) setTokens(rows []capacityRow) {
+	prompt, output, known, all := int64(0), int64(0), int64(0), true
+	chunks, reasoning := int64(0), int64(0)
+	sources := map[string]int64{}
+	for i := range rows {
+		r := &rows[i]
+		if r.prompt.ok {
+			prompt += int64(r.prompt.v)
+			known++
+		}
+		output += int64(r.output.v)
+		all = all && r.output.ok
+		chunks += int64(r.content.v)
+		reasoning += int64(r.reasoning.v)
+		source := "content_chunks"
+		if r.usage {
+			source = "usage"
+		}
+		sources[source]++
+	}
+	m["prompt_tokens"], m["output_tokens"] = nil, nil
+	if known > 0 {
+		m["prompt_tokens"] = prompt
+	}
+	if all {
+		m["output_tokens"] = output
+	}
+	m["prompt_token_samples"] = known
+	m["content_chunks"], m["reasoning_chunks"] = chunks, reasoning
+	bySource := jsontree.Obj{}
+	for name, n := range sources {
+		bySource = append(bySource, jsontree.Member{Name: name, Value: n})
+	}
+	m["output_token_sources"] = bySource.Sorted()
+}
+
+func (m metricSet) setContract(rows []capacityRow) {
+	var canaries, passed, controlled, exact, unseen int64
+	for i := range rows {
+		r := &rows[i]
+		canaries += one(r.canary)
+		passed += one(r.canary && r.canaryPassed)
+		controlled += one(r.controlled)
+		exact += one(r.controlled && r.exact)
+		unseen += one(r.unseen)
+	}
+	m["request_canary_samples"], m["request_canary_passed"] = canaries, passed
+	m["controlled_output_samples"], m["controlled_output_exact_adherence"], m["controlled_output_unobservable"] = controlled, exact, unseen
+	m["controlled_output_exact_adherence_rate"] = nil
+	if seen := controlled - unseen; seen > 0 {
+		m["controlled_output_exact_adherence_rate"] = float64(exact) / float64(seen)
+	}
+}
+
+func one(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (b *capacityCell) checkMetrics() {
+	stored := b.doc.Get("metrics")
+	if !stored.Is(jsontree.Object) {
+		return
+	}
+	b.checkMetricRelations(stored)
+	if !b.hasRows {
+		b.recomputed = append(b.recomputed, jsontree.Member{Name: "metrics", Value: jsontree.Obj{}})
+		return
+	}
+	computed := capacityMetrics(b.rows, b.wall, b.eligible())
+	b.adjustForShape(computed)
+	out := jsontree.Obj{}
+	for name, v := range stored.Members() {
+		want, ok := computed[name]
+		if !ok {
+			b.unwitnessed(name, v)
+			continue
+		}
+		out = append(out, jsontree.Member{Name: name, Value: want})
+		b.metricIs(name, v, want)
+	}
+	b.recomputed = append(b.recomputed, jsontree.Member{Name: "metrics", Value: out})
+}
+
+// adjustForShape applies the rules that older shapes had for the same names.
+func (b *capacityCell) adjustForShape(m metricSet) {
+	if b.shape == ShapeNewest {
+		return
+	}
+	delete(m, "content_chunks_s") // its rule is not known
+	if !b.first {
+		delete(m, "content_chunks") // rows do not have the count
+	}
+	if tokens, ok := m["output_tokens"].(int64); ok && b.wall.ok && b.wall.v > 0 {
+		m["throughput_tok_s"] = Throughput(float64(tokens), b.wall.v) // of any population
+	}
+}
+
+func (b *capacityCell) unwitnessed(name string, v jsontree.Value) {
+	switch name {
+	case "prefix_cache_hit_avg", "content_chunks", "content_chunks_s":
+		return // no row holds what it is computed from
+	}
+	b.note("/metrics/"+name, "metrics.unknown", "no metric of this name is known; it was not checked")
+}
+
+func (b *capacityCell) metricIs(name string, v jsontree.Value, want any) {
+	pointer := "/metrics/" + name
+	const how = "recomputed from the rows"
+	switch w := want.(type) {
+	case nil:
+		b.figureIs(pointer, "metrics.value", v, figure{}, "%s it is null", how)
+	case int64:
+		b.intIs(pointer, "metrics.value", v, w, "%s it is %d", how, w)
+	case bool:
+		b.boolIs(pointer, "metrics.value", v, w, "true exactly when every request completed, all tokens are known and the wall clock is positive")
+	case float64:
+		b.figureIs(pointer, "metrics.value", v, known(w), "%s it is %v", how, w)
+		if raw := string(v.Raw()); v.Is(jsontree.Number) && !strings.ContainsAny(raw, ".eE") {
+			b.note(pointer, "metrics.number-text", "written %s without a point, as no producer of these records does: it was rewritten by another tool", raw)
+		}
+	case jsontree.Obj:
+		b.sourcesAre(pointer, v, w)
+	}
+}
+
+func (b *capacityCell) sourcesAre(pointer string, v jsontree.Value, want jsontree.Obj) {
+	if !v.Is(jsontree.Object) {
+		return
+	}
+	for name, n := range v.Members() {
+		w, _ := want.Get(name).(int64)
+		b.intIs(pointer+"/"+name, "metrics.value", n, w, "%d rows have this source", w)
+	}
+	for _, m := range want {
+		b.holds(v.Get(m.Name).Exists(), pointer+"/"+m.Name, "metrics.value", jsontree.Value{}, m.Value, "%v rows have this source", m.Value)
+	}
+}
+
+// checkMetricRelations holds without rows too: order of percentiles, ttft
+// within e2e, counts that must agree.
+func (b *capacityCell) checkMetricRelations(m jsontree.Value) {
+	value := func(name string) figure { return figureOf(m.Get(name)) }
+	ordered := func(low, high string) {
+		l, h := value(low), value(high)
+		b.holds(!l.ok || !h.ok || l.v <= h.v, "/metrics/"+high, "metrics.order", m.Get(high), nil, "below %s, which is %v", low, l.v)
+	}
+	for _, q := range []string{"p50", "p95"} {
+		ordered("ttft_"+q+"_ms", "e2e_"+q+"_ms")
+		ordered("time_to_first_output_"+q+"_ms", "ttft_"+q+"_ms")
+	}
+	for _, d := range capacityDistributions {
+		ordered(d.prefix+"_p50"+d.unit, d.prefix+"_p95"+d.unit)
+	}
+	if b.hasRows {
+		return
+	}
+	sum, sources := int64(0), m.Get("output_token_sources")
+	for _, n := range sources.Members() {
+		k, _ := n.Int()
+		sum += k
+	}
+	if sources.Is(jsontree.Object) {
+		b.holds(sum == b.completed, "/metrics/output_token_sources", "metrics.sources", sources, nil, "%d answers have a source, %d completed", sum, b.completed)
+	}
+	b.intIs("/metrics/ttft_samples", "metrics.samples", m.Get("ttft_samples"), b.completed, "every completed request has a ttft")
+	for _, name := range []string{"throughput_tok_s", "output_tokens", "ttft_p50_ms", "e2e_p50_ms"} {
+		v := value(name)
+		b.holds(!v.ok || v.v >= 0 && !math.IsInf(v.v, 0), "/metrics/"+name, "metrics.sign", m.Get(name), nil, "negative")
+	}
+}
+
+// p99Samples are the distributions whose p99 the population explains.
+var p99Samples = []string{"decode_tok_s", "e2e", "effective_prefill_tok_s", "tpot", "ttft"}
+
+// p99Floor is the count below which a p99 is descriptive only.
+const p99Floor = 100
+
+// P99Interpretation is the word for a p99 of n samples.
+func P99Interpretation(n int) string {
+	if n >= p99Floor {
+		return "tail-estimate"
+	}
+	return "descriptive-nearest-rank-only"
+}
+
+func (b *capacityCell) checkPopulation() {
+	p := b.doc.Get("metric_population")
+	if b.shape != ShapeNewest || !p.Is(jsontree.Object) || !b.hasRows {
+		return
+	}
+	const at = "/metric_population"
+	completed, failed := int64(len(b.rows)), int64(len(b.failures))
+	out := jsontree.Obj{}
+	count := func(name string, want int64, how string) {
+		out = append(out, jsontree.Member{Name: name, Value: want})
+		b.intIs(at+"/"+name, "population.count", p.Get(name), want, "%s, which is %d", how, want)
+	}
+	metrics := capacityMetrics(b.rows, b.wall, b.eligible())
+	eligible, _ := metrics["throughput_performance_eligible"].(bool)
+	out = append(out, jsontree.Member{Name: "aggregate_throughput_eligible", Value: eligible})
+	b.boolIs(at+"/aggregate_throughput_eligible", "population.eligible", p.Get("aggregate_throughput_eligible"), eligible,
+		"true exactly when every request completed, all tokens are known and the wall clock is positive")
+	count("attempted_requests", completed+failed, "the count of requests")
+	count("excluded_requests", failed, "the count of failures")
+	count("performance_eligible_requests", completed, "the count of rows")
+	count("successful_requests", completed, "the count of rows")
+	least := int64(math.MaxInt64)
+	for _, name := range p99Samples {
+		n, _ := metrics[name+"_samples"].(int64)
+		least = min(least, n)
+		b.intIs(at+"/p99_samples_by_metric/"+name, "population.p99-samples", p.At("p99_samples_by_metric", name), n, "the samples of the metric, %d", n)
+		word := P99Interpretation(int(n))
+		b.textIs(at+"/p99_interpretation_by_metric/"+name, "population.p99-word", p.At("p99_interpretation_by_metric", name), word, "%d samples make it a %s", n, word)
+	}
+	// The overall word follows the population; where a metric has fewer samples,
+	// the more careful word is right as well.
+	word := p.Get("p99_interpretation")
+	if word.Str() != P99Interpretation(int(least)) {
+		b.textIs(at+"/p99_interpretation", "population.p99-word", word, P99Interpretation(len(b.rows)), "%d completed requests", len(b.rows))
+	}
+	b.recomputed = append(b.recomputed, jsontree.Member{Name: "metric_population", Value: out})
+	sort.SliceStable(b.recomputed, func(i, j int) bool { return b.recomputed[i].Name != "metrics" && b.recomputed[j].Name == "metrics" })
+}

@@ -1,0 +1,85 @@
+package record
+
+import (
+	"anvil/schemas"
+	"anvil/stages/internal/jsontree"
+	"anvil/stages/internal/stat"
+)
+
+// LiveRunSchema is the id of live open-loop HTTP runs; the documents do not
+// bear it.
+const LiveRunSchema schemas.ID = "anvil.live-http-run/v1"
+
+var liveRunMembers = []string{
+	"execution_mode", "offered_requests", "client_shed_requests", "duration_s", "ttft_slo_ms", "ttft_goodput_rps", "requests", "limits", "run_context",
+}
+
+// halfUnit is half a unit of the third decimal, which is all that is stored;
+// the rest is for the doubles in between.
+const halfUnit = 0.0005 + 1e-9
+
+func checkLiveRun(c *checker, doc jsontree.Value) {
+	c.conforms(LiveRunSchema, doc)
+	rows, shed := int64(doc.Get("requests").Len()), int64(0)
+	if n, ok := doc.Get("client_shed_requests").Int(); ok {
+		shed = n
+	}
+	offered, ok := doc.Get("offered_requests").Int()
+	c.holds(!ok || offered == rows+shed || offered == rows, "/offered_requests", "live.offered", doc.Get("offered_requests"), rows+shed,
+		"%d rows and %d shed requests", rows, shed)
+	within, completed := int64(0), int64(0)
+	slo := figureOf(doc.Get("ttft_slo_ms"))
+	duration := figureOf(doc.Get("duration_s"))
+	for i, r := range doc.Get("requests").Elems() {
+		at := jsontree.Index("/requests", i)
+		e2e, ttft := figureOf(r.Get("e2e_ms")), figureOf(r.Get("ttft_ms"))
+		c.holds(!e2e.ok || !duration.ok || e2e.v/1000 <= duration.v+2*halfUnit, at+"/e2e_ms", "live.duration", r.Get("e2e_ms"), nil, "outlasts the run of %v s", duration.v)
+		if r.Get("status").Str() != "completed" {
+			continue
+		}
+		completed++
+		within += one(slo.ok && ttft.ok && ttft.v <= slo.v)
+		c.checkEvents(r, at, ttft, e2e)
+	}
+	c.recomputed = jsontree.Obj{{Name: "offered_requests", Value: rows + shed}}
+	c.checkGoodput(doc, within, slo, duration)
+}
+
+// checkEvents: one gap less than events, and all of them inside the request.
+func (c *checker) checkEvents(r jsontree.Value, at string, ttft, e2e figure) {
+	gaps := r.Get("event_gaps_ms")
+	if gaps.Is(jsontree.Array) {
+		c.intIs(at+"/content_events", "live.events", r.Get("content_events"), int64(gaps.Len()+1), "there are %d gaps", gaps.Len())
+	}
+	var spans []float64
+	if ttft.ok {
+		spans = append(spans, ttft.v)
+	}
+	for _, g := range gaps.Elems() {
+		if f := figureOf(g); f.ok {
+			spans = append(spans, f.v)
+		}
+	}
+	sum := stat.Sum(spans)
+	slack := halfUnit * float64(len(spans)+1) // each was rounded on its own
+	c.holds(!e2e.ok || sum <= e2e.v+slack, at+"/e2e_ms", "live.order", r.Get("e2e_ms"), nil, "ttft and gaps are %.3f ms together", sum)
+}
+
+// checkGoodput allows for what the rounding of the duration hides.
+func (c *checker) checkGoodput(doc jsontree.Value, within int64, slo, duration figure) {
+	const pointer = "/ttft_goodput_rps"
+	stored := doc.Get("ttft_goodput_rps")
+	want := figure{}
+	if slo.ok && duration.ok && duration.v > 0 {
+		want = known(float64(within) / duration.v)
+	}
+	if !duration.ok || duration.v <= 0 {
+		return
+	}
+	c.recomputed = append(c.recomputed, jsontree.Member{Name: "ttft_goodput_rps", Value: want.any()})
+	slack := halfUnit
+	if want.ok && duration.v > halfUnit {
+		slack += want.v * halfUnit / (duration.v - halfUnit)
+	}
+	c.figureWithin(pointer, "live.goodput", stored, want, slack, "%d completed with a ttft within the objective in %v s; null without an objective", within, duration.v)
+}

@@ -1,0 +1,83 @@
+package record
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"anvil/schemas"
+	"anvil/stages/internal/jsontree"
+)
+
+// MaxDocument is the largest JSON document that is read, in bytes. JSON Lines
+// have no limit but that of a line.
+const MaxDocument = 256 << 20
+
+// headerLimit bounds how much of the first line is looked at to tell JSON Lines
+// from a document.
+const headerLimit = 1 << 20
+
+// A source is the content of one file: either the first line of JSON Lines was
+// recognised, or it is a document.
+type source struct {
+	plain  io.ReadCloser
+	buf    *bufio.Reader
+	kind   Kind // with Lines, for JSON Lines
+	header jsontree.Value
+}
+
+// openSource decompresses r and looks at its first line.
+func openSource(r io.Reader) (*source, error) {
+	plain, err := Decompress(r)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{plain: plain, buf: bufio.NewReaderSize(plain, headerLimit)}
+	head, err := s.buf.Peek(headerLimit)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, errors.Join(err, s.close())
+	}
+	line, rest, _ := bytes.Cut(head, []byte{'\n'})
+	// A row may be missing, a footer even: what names a schema of lines is lines.
+	header, err := jsontree.Parse(bytes.Clone(line))
+	if err != nil || !header.Is(jsontree.Object) {
+		return s, nil
+	}
+	label := schemas.ID(header.Get("schema").Str())
+	i := slices.IndexFunc(All(), func(k Kind) bool { return k.ID == label && k.Lines != nil })
+	if i >= 0 {
+		s.kind, s.header = All()[i], header
+		_, _ = s.buf.Discard(len(head) - len(rest)) // within what was peeked
+	}
+	return s, nil
+}
+
+func (s *source) close() error { return s.plain.Close() }
+
+// lines reads what follows the header.
+func (s *source) lines() *LineReader {
+	return &LineReader{src: s.plain, buf: s.buf, line: 1, whole: true}
+}
+
+// document parses all of it as one JSON value.
+func (s *source) document() (jsontree.Value, error) {
+	src, err := s.bytes()
+	if err != nil {
+		return jsontree.Value{}, err
+	}
+	return jsontree.Parse(src)
+}
+
+func (s *source) bytes() ([]byte, error) {
+	src, err := io.ReadAll(io.LimitReader(s.buf, MaxDocument+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(src) > MaxDocument {
+		return nil, fmt.Errorf("the document is larger than %d MiB", MaxDocument>>20)
+	}
+	return src, nil
+}

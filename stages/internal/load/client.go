@@ -179,11 +179,6 @@ func (c *Client) Connections() Connections {
 	}
 }
 
-// A content is a body whose transfer and content codings are removed.
-type content interface {
-	next(limit int64) ([]byte, error)
-}
-
 // requestBytes is the whole request in one piece, in into.
 func (c *Client) requestBytes(into, payload []byte) []byte {
 	into = append(into[:0], c.head...)

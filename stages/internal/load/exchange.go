@@ -1,7 +1,6 @@
 package load
 
 import (
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +21,6 @@ type Worker struct {
 	wire  *wire
 	out   []byte // the request as it is written
 	body  body
-	zip   unzip
 	block *block
 
 	request, try int32
@@ -63,8 +61,11 @@ func (w *Worker) Do(ctx context.Context, job Job, s *Sample) Fault {
 	return w.fault
 }
 
-// Release closes the worker's connection.
-func (w *Worker) Release() { w.release() }
+// Close closes the worker's connection and its watcher.
+func (w *Worker) Close() {
+	w.release()
+	w.watch.Close()
+}
 
 func (w *Worker) release() {
 	w.client.drop(w.wire)
@@ -170,18 +171,13 @@ func (w *Worker) connect(ctx context.Context) bool {
 // read takes the body to its end, whatever that is.
 func (w *Worker) read(f framing) {
 	w.body.reset(w.wire, f)
-	var from content = &w.body
-	if f.gzip {
-		w.s.Compressed = true
-		from = w.zip.reset(&w.body)
-	}
 	stream := f.status >= 200 && f.status < 300
 	cap, over := w.client.cfg.Limits.MaxBody, EndBodyTooLarge
 	if !stream {
 		cap, over = w.client.cfg.Limits.MaxError, EndCapped
 	}
 	for {
-		p, err := from.next(w.limit())
+		p, err := w.body.next(w.limit())
 		if len(p) > 0 && w.take(p, stream, cap, over) {
 			return
 		}
@@ -226,8 +222,10 @@ func (w *Worker) look(p []byte, at int64) {
 	case s.Ending != EndNone:
 	case saw&SawEnd != 0:
 		s.Ending, s.End = EndMark, at
-	case saw&SawOversize != 0:
+	case saw&SawLargeEvent != 0:
 		s.Ending, s.End = EndEventTooLarge, at
+	case saw&SawLargeBody != 0:
+		s.Ending, s.End = EndBodyTooLarge, at
 	}
 }
 
@@ -304,8 +302,6 @@ func faultOf(err error) Fault {
 		class = "connect"
 	case strings.HasPrefix(err.Error(), "tls:"):
 		class = "tls"
-	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
-		class = "gzip"
 	}
 	return Fault{class, err.Error()}
 }

@@ -27,14 +27,13 @@ type Sample struct {
 	FirstOutput, LastOutput              int64 // as the watcher saw them; decoding has the last word
 	End                                  int64
 
-	Bytes      int64 // of the body, transfer coding removed
-	Conn       int32 // number of the connection, from 1; 0 before there was one
-	Status     int32 // 0 without a response
-	Ending     Ending
-	Reused     bool
-	Replaced   bool // a kept connection had been closed by the server and was replaced
-	Compressed bool // the body came gzipped and was decoded
-	Begun      bool
+	Bytes    int64 // of the body, transfer coding removed
+	Conn     int32 // number of the connection, from 1; 0 before there was one
+	Status   int32 // 0 without a response
+	Ending   Ending
+	Reused   bool
+	Replaced bool // a kept connection had been closed by the server and was replaced
+	Begun    bool
 }
 
 // NewSample returns the sample of a request that was due then and has not begun.
@@ -83,13 +82,15 @@ type Saw uint8
 
 // The findings.
 const (
-	SawOutput   Saw = 1 << iota // an output event was completed
-	SawEnd                      // the answer's own end mark
-	SawOversize                 // an event grew over its limit
+	SawOutput     Saw = 1 << iota // an output event was completed
+	SawEnd                        // the answer's own end mark
+	SawLargeEvent                 // an event grew over its limit
+	SawLargeBody                  // the body did, once its coding was removed
 )
 
 // A Watcher follows one answer while it arrives; it is for one goroutine.
 type Watcher interface {
 	Reset(head []byte)    // before each answer, with its header block
 	Feed(body []byte) Saw // the next bytes, valid during the call
+	Close()               // frees what an answer held
 }

@@ -129,7 +129,6 @@ type framing struct {
 	chunked bool
 	length  int64 // -1 where the close of the connection ends the body
 	close   bool  // the connection cannot be used again
-	gzip    bool
 }
 
 // frame reads the few headers that decide about a body, without allocating.
@@ -184,8 +183,6 @@ func (f *framing) header(name, value []byte) error {
 				f.close = false
 			}
 		}
-	case fold(name, "content-encoding"):
-		f.gzip = fold(value, "gzip") || fold(value, "x-gzip")
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package target
 
 import (
 	"fmt"
-	"strings"
 
 	"anvil/pipeline/digest"
 	"anvil/stages/internal/engine"
@@ -47,18 +46,17 @@ func (w *watcher) Feed(b []byte) (saw load.Saw) {
 	case engine.EndMark:
 		saw |= load.SawEnd
 	case engine.EndEventTooLarge:
-		saw |= load.SawOversize
+		saw |= load.SawLargeEvent
+	case engine.EndBodyTooLarge:
+		saw |= load.SawLargeBody
 	}
 	return saw
 }
 
-// headOf is the head of an answer as its body is handed on: without a content
-// coding, which the load core has taken off.
+func (w *watcher) Close() { w.w.Close() }
+
 func headOf(head []byte) engine.Head {
 	status, header := load.ParseHead(head)
-	if c := strings.ToLower(header.Get("Content-Encoding")); c == "gzip" || c == "x-gzip" {
-		header.Del("Content-Encoding")
-	}
 	return engine.Head{Status: status, Header: header}
 }
 

@@ -115,6 +115,7 @@ func (d *Drive) Run(ctx context.Context, stop <-chan struct{}, begin func()) loa
 	}
 	r := phase.Run(ctx, stop)
 	d.begun = r.Begun
+	d.workers.Range(func(_, w any) bool { w.(*load.Worker).Close(); return true })
 	d.Client.Close()
 	return r
 }

@@ -281,7 +281,7 @@ func TestTokenizeAgreesWithUsage(t *testing.T) {
 
 func TestLengthIsAsTheRequestSays(t *testing.T) {
 	cfg := DefaultConfig()
-	cfg.ReasoningTokens = 8
+	cfg.ReasoningTokens, cfg.TokensPerEvent = 8, 16
 	inBubble(t, cfg, func(t *testing.T, c *client) {
 		for _, tc := range []struct {
 			extra      map[string]any

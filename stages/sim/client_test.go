@@ -75,7 +75,7 @@ func pipeClient(t *testing.T, cfg Config) *client {
 		wg.Wait()
 		transport.CloseIdleConnections()
 	})
-	return &client{engine: engine, base: "http://sim", http: &http.Client{Transport: transport}}
+	return &client{engine: engine, base: "http://sim", http: &http.Client{Transport: transport, CheckRedirect: noRedirect}}
 }
 
 // socketClient starts an engine behind a real socket.
@@ -92,12 +92,13 @@ func socketClient(t *testing.T, cfg Config) *client {
 			t.Error(err)
 		}
 	})
-	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &client{
 		engine: server.Engine(), base: strings.TrimSuffix(server.BaseURL(), "/v1"),
 		http: &http.Client{Transport: transport, CheckRedirect: noRedirect, Timeout: 20 * time.Second},
 	}
 }
+
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // A reply is what came of one request.
 type reply struct {

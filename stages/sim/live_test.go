@@ -92,7 +92,7 @@ func TestLiveEngineKeepsToThePlan(t *testing.T) {
 func TestLittlesLawHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
-		cfg.Slots, cfg.Queue, cfg.Jitter, cfg.DecodeTokS, cfg.Seed = 4, 1000, 0.2, 100, 3
+		cfg.Slots, cfg.Queue, cfg.Jitter, cfg.DecodeTokS, cfg.TokensPerEvent, cfg.Seed = 4, 1000, 0.2, 100, 16, 3
 		c := pipeClient(t, cfg)
 		const n = 400
 		r := stream(1, "poisson", 0)

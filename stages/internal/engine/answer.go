@@ -29,7 +29,7 @@ func (r *reading) instead(body []byte) {
 func (d *Decoder) texts(a *Answer) {
 	r := &d.in.r
 	c := r.first()
-	content := d.repaired(c.content)
+	content := d.repaired(c.whole())
 	reasoning := d.repaired(c.reasoning)
 	a.Content = string(content)
 	a.TextSHA256 = sha256.Sum256(content)
@@ -163,7 +163,11 @@ func (e arrival) letter(before, hidden int) byte {
 // tag in the prompt leave only the closing one in the answer.
 func (d *Decoder) thought() int {
 	const opening, closing = "<think>", "</think>"
-	content := d.in.r.first().content
+	c := d.in.r.first()
+	content := c.whole()
+	if len(content) != len(c.content) {
+		return 0 // repeated texts: the offsets are not those of this one
+	}
 	opened := bytes.HasPrefix(bytes.TrimLeft(content, " \r\n\t"), []byte(opening))
 	i := bytes.Index(content, []byte(closing))
 	if !opened && (i < 0 || bytes.Contains(content[:i], []byte(opening))) {

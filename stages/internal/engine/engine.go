@@ -55,6 +55,15 @@ const (
 func All() []Adapter {
 	return []Adapter{
 		openaiChat{},
+		openaiCompletions{},
+		openaiResponses{},
+		anthropicMessages{},
+		tgi{},
+		sglang{},
+		triton{},
+		ollama{},
+		llamaCPP{},
+		generateSSE{},
 	}
 }
 

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -41,6 +43,7 @@ type choice struct {
 	finish             string
 	pieces             []int // lengths of the texts so far, while each began with the one before
 	broken             bool  // one did not: they are pieces
+	piece              piece
 }
 
 // choice returns a choice to add to; nil while live and beyond the bound.
@@ -92,17 +95,43 @@ func (c *choice) addSoFar(text []byte, continues bool) {
 	}
 }
 
+// A piece remembers whether each text of a server that sends pieces was longer
+// than the one before and began with it: then they were no pieces.
+type piece struct {
+	count, length int
+	repeats       bool
+}
+
+// addPiece takes a piece of text.
+func (c *choice) addPiece(text []byte) {
+	p := &c.piece
+	before := c.content[len(c.content)-p.length:]
+	longer := len(text) > len(before) && bytes.HasPrefix(text, before)
+	p.repeats = p.count == 0 || p.repeats && longer
+	p.count++
+	p.length = len(text)
+	c.content = append(c.content, text...)
+}
+
+// whole is the text of a choice, once if every event repeated it.
+func (c *choice) whole() []byte {
+	if c.piece.count > 1 && c.piece.repeats {
+		return c.content[len(c.content)-c.piece.length:]
+	}
+	return c.content
+}
+
 // A toolPiece is what one event says of a tool call.
 type toolPiece struct {
 	index               int
 	id, name, arguments value
+	call                value // the call's id, where id is only that of the item that holds it
 }
 
 type toolCall struct {
-	index           int
-	id, name        string
-	arguments       []byte
-	whole, overflow bool // whole: the arguments came as an object
+	index          int
+	id, name, call string
+	arguments      []byte
 }
 
 // addTool assembles a call. A piece with another id under the same index begins
@@ -118,6 +147,9 @@ func (c *choice) addTool(p toolPiece) {
 	}
 	if name := bounded(p.name.Text(), maxName); name != t.name {
 		t.name = bounded(t.name+name, maxName)
+	}
+	if call := bounded(p.call.Text(), maxName); call != "" {
+		t.call = call
 	}
 	t.add(p.arguments)
 }
@@ -138,7 +170,6 @@ func (c *choice) tool(index int, id string) *toolCall {
 
 func (t *toolCall) add(arguments value) {
 	if len(t.arguments) > maxText {
-		t.overflow = true
 		return
 	}
 	switch arguments.Kind() {
@@ -156,7 +187,7 @@ func (c *choice) calls() []record.ToolCall {
 	for i, t := range c.tools {
 		arguments, _ := jsonview.Repair(t.arguments)
 		text, _ := cutAtRune(arguments, maxText)
-		list[i] = record.ToolCall{Index: t.index, ID: t.id, Name: t.name, Arguments: string(text)}
+		list[i] = record.ToolCall{Index: t.index, ID: cmp.Or(t.call, t.id), Name: t.name, Arguments: string(text)}
 	}
 	return list
 }

@@ -221,8 +221,6 @@ func (in *intake) read(e sse.Event) {
 	switch {
 	case e.Bare:
 		in.readBare(e)
-	case len(trimSpace(e.Data)) == 0:
-		in.r.remark("empty_event")
 	default:
 		in.p.Adapter.event(&in.r, e.Name, e.Data)
 	}

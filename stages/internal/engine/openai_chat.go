@@ -61,35 +61,19 @@ func openaiFields(e *Endpoint, r Request, stream bool) Fields {
 }
 
 func (openaiChat) event(r *reading, name, data []byte) {
-	m, ok := openaiEvent(r, name, data)
-	if !ok {
-		return
-	}
-	for at := 0; ; {
-		c, more := m.choices.Next(&at)
-		if !more {
-			break
-		}
-		openaiChoice(r, c, "delta")
+	if m, ok := openaiEvent(r, name, data); ok {
+		openaiChoices(r, m.choices, "delta")
 	}
 }
 
 func (openaiChat) body(r *reading, data []byte) {
-	m, ok := openaiWhole(r, data)
-	if !ok {
-		return
-	}
-	for at := 0; ; {
-		c, more := m.choices.Next(&at)
-		if !more {
-			break
-		}
-		openaiChoice(r, c, "message")
+	if m, ok := openaiWhole(r, data); ok {
+		openaiChoices(r, m.choices, "message")
 	}
 }
 
 // openaiMembers are the members of a chunk or a completion that matter.
-type openaiMembers struct{ choices, usage, err, model, delta, object, message value }
+type openaiMembers struct{ choices, usage, model, delta value }
 
 // openaiEvent reads what every event of the OpenAI shapes may be: the end mark, an
 // error, nothing, or a chunk, of which the choices are left to the caller.
@@ -98,38 +82,24 @@ func openaiEvent(r *reading, name, data []byte) (m openaiMembers, chunk bool) {
 		r.end()
 		return m, false
 	}
-	v, m, ok := openaiParse(data)
-	switch {
-	case !ok && string(name) == "error":
-		r.fail("error", string(data))
+	keys := [...]string{"error", "object", "choices", "usage", "model", "delta"}
+	var out [len(keys)]value
+	v, ok := r.object(name, data, keys[:], out[:])
+	if !ok {
 		return m, false
-	case !ok:
-		r.malformed("json", "event is not JSON", data)
-		return m, false
-	case isError(m.err):
-		r.failWith(m.err)
-	case string(name) == "error", m.object.Is("error"):
+	}
+	if out[1].Is("error") {
 		r.failWith(v)
 		return m, false
 	}
-	return m, openaiChunk(r, v, m)
+	m = openaiMembers{choices: out[2], usage: out[3], model: out[4], delta: out[5]}
+	return m, openaiChunk(r, m)
 }
 
 // openaiChunk judges the shape of an event and takes all but its choices.
-func openaiChunk(r *reading, v value, m openaiMembers) bool {
-	switch v.Kind() {
-	case jsonview.Null:
-		r.remark("null_event")
-		return false
-	case jsonview.Object:
-	default:
-		r.malformed("json", "event is no object", v.Raw())
-		return false
-	}
+func openaiChunk(r *reading, m openaiMembers) bool {
 	if m.choices.Kind() == jsonview.Absent && m.usage.Kind() == jsonview.Absent && m.delta.Kind() == jsonview.Absent {
-		if !isError(m.err) {
-			r.remark("foreign_event")
-		}
+		r.remark("foreign_event")
 		return false
 	}
 	if !m.choices.Missing() && m.choices.Kind() != jsonview.Array {
@@ -143,30 +113,33 @@ func openaiChunk(r *reading, v value, m openaiMembers) bool {
 
 // openaiWhole reads the body of an answer that was not streamed.
 func openaiWhole(r *reading, data []byte) (m openaiMembers, ok bool) {
-	v, m, valid := openaiParse(data)
+	keys := [...]string{"error", "object", "choices", "usage", "model"}
+	var out [len(keys)]value
+	v, ok := r.object(nil, data, keys[:], out[:])
 	switch {
-	case !valid:
-		r.malformed("json", "body is not JSON", data)
+	case !ok:
 		return m, false
-	case isError(m.err):
-		r.failWith(m.err)
-	case m.object.Is("error"):
+	case out[1].Is("error"):
 		r.failWith(v)
-	case m.choices.Kind() != jsonview.Array:
+		return m, false
+	case out[2].Kind() != jsonview.Array:
 		r.malformed("json", "body holds no choices", data)
-	default:
-		r.modelName(m.model)
-		openaiUsage(r, m.usage)
-		return m, true
+		return m, false
 	}
-	return m, false
+	m = openaiMembers{choices: out[2], usage: out[3], model: out[4]}
+	r.modelName(m.model)
+	openaiUsage(r, m.usage)
+	return m, true
 }
 
-func openaiParse(data []byte) (v value, m openaiMembers, ok bool) {
-	keys := [...]string{"choices", "usage", "error", "model", "delta", "object"}
-	var out [len(keys)]value
-	v, ok = jsonview.ParseObject(data, keys[:], out[:])
-	return v, openaiMembers{choices: out[0], usage: out[1], err: out[2], model: out[3], delta: out[4], object: out[5]}, ok
+func openaiChoices(r *reading, choices value, kind string) {
+	for at := 0; ; {
+		c, more := choices.Next(&at)
+		if !more {
+			return
+		}
+		openaiChoice(r, c, kind)
+	}
 }
 
 // openaiChoice reads one entry of choices: a chat delta or message, or the text

@@ -156,6 +156,24 @@ func (s *soFar) grow(v value) (grew, continues bool) {
 	return grew, continues
 }
 
+// contentPiece adds text of a server that may send pieces or, each time, all.
+func (r *reading) contentPiece(text []byte) {
+	if len(text) == 0 {
+		return
+	}
+	r.out |= outContent
+	if c := r.choice(0); c != nil {
+		c.addPiece(text)
+	}
+}
+
+// text decodes a string into the reading's scratch space; it is valid until the
+// next text.
+func (r *reading) text(v value) []byte {
+	r.soFar.text = v.AppendText(r.soFar.text[:0])
+	return r.soFar.text
+}
+
 // contentSoFar adds the text of an answer that is repeated from its beginning.
 func (r *reading) contentSoFar(v value) {
 	if !v.Filled() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -83,6 +84,30 @@ func (r Request) prompt() string {
 		texts[i] = m.Text
 	}
 	return strings.Join(texts, "\n\n")
+}
+
+// unsent lists the switches that are set and not among those an API knows.
+func (s Sampling) unsent(known ...string) []string {
+	all := []struct {
+		name string
+		set  bool
+	}{
+		{"temperature", s.Temperature != nil},
+		{"top_p", s.TopP != nil},
+		{"seed", s.Seed != nil},
+		{"stop", s.Stop != nil},
+		{"min_tokens", s.MinTokens != nil},
+		{"ignore_eos", s.IgnoreEOS != nil},
+		{"reasoning_effort", s.ReasoningEffort != nil},
+		{"thinking", s.Thinking == "enabled" || s.Thinking == "disabled"},
+	}
+	var names []string
+	for _, a := range all {
+		if a.set && !slices.Contains(known, a.name) {
+			names = append(names, a.name)
+		}
+	}
+	return names
 }
 
 // Fields are the members of a request's body.

@@ -109,8 +109,13 @@ func (u usage) believe(p plausible) record.Usage {
 	if u.continuous {
 		out.Source = "continuous"
 	}
-	out.Input, out = p.accept(u.last.input, "input", p.input, out)
-	out.Output, out = p.accept(u.last.output, "output", p.output, out)
+	var why string
+	if out.Input, why = accept(u.last.input, p.input); why != "" {
+		out = withReason(out, "input tokens: "+why)
+	}
+	if out.Output, why = accept(u.last.output, p.output); why != "" {
+		out = withReason(out, "output tokens: "+why)
+	}
 	out.Reasoning = p.part(u.last.reasoning, out.Output)
 	if out.Reasoning != nil && *out.Reasoning == 0 && p.reasoned {
 		out.Reasoning = nil // it says that it did not think, and it did
@@ -119,18 +124,18 @@ func (u usage) believe(p plausible) record.Usage {
 	return out
 }
 
-func (p plausible) accept(t tally, name string, check func(int64) string, u record.Usage) (*int64, record.Usage) {
-	why := t.why
+// accept returns a count, or what speaks against it.
+func accept(t tally, check func(int64) string) (n *int64, why string) {
 	switch {
-	case why == "" && !t.have:
-		why = "missing"
-	case why == "":
-		why = check(t.n)
+	case t.why != "":
+		return nil, t.why
+	case !t.have:
+		return nil, "missing"
 	}
-	if why != "" {
-		return nil, withReason(u, name+" tokens: "+why)
+	if why = check(t.n); why != "" {
+		return nil, why
 	}
-	return &t.n, u
+	return &t.n, ""
 }
 
 func withReason(u record.Usage, why string) record.Usage {

@@ -48,9 +48,21 @@ type lab struct {
 // pure, "sum" is pure and takes many, "prove" is pure and reads a closure.
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{t: t, dir: t.TempDir(), seen: &recorder{}, do: map[string]func(context.Context, stage.Env, stage.Inputs, *stage.Outputs) error{}, runs: map[string]int{}}
+	l := &lab{t: t, dir: quickDir(t), seen: &recorder{}, do: map[string]func(context.Context, stage.Env, stage.Inputs, *stage.Outputs) error{}, runs: map[string]int{}}
 	l.reopen(nil)
 	return l
+}
+
+// quickDir is a folder in memory where there is one: these tests run thousands
+// of stages, and a disk would spend their time on syncs.
+func quickDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "anvil-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 // reopen makes the executor that a new process would have.

@@ -77,12 +77,15 @@ type Line struct {
 type Journal struct {
 	now func() time.Time
 
-	mu    sync.Mutex
-	f     *disk.File
-	seq   int64
-	head  *digest.Digest
-	timer *time.Timer // nil when everything is synced
-	err   error       // of a sync that nobody waited for
+	waiting sync.WaitGroup // for the timer's sync
+
+	mu     sync.Mutex
+	f      *disk.File
+	seq    int64 // lines written
+	synced int64 // lines that are durable
+	head   *digest.Digest
+	timer  *time.Timer // set while lines wait for their sync
+	err    error       // the first one; it stays
 }
 
 // CreateJournal begins the journal of a new run; d is the run's folder.
@@ -113,7 +116,8 @@ func ReopenJournal(d *disk.Disk, now func() time.Time) (*Journal, []Line, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	j := &Journal{now: now, f: f, seq: int64(len(chain.Lines)), head: chain.Head}
+	n := int64(len(chain.Lines))
+	j := &Journal{now: now, f: f, seq: n, synced: n, head: chain.Head}
 	if chain.Torn == 0 {
 		return j, chain.Lines, nil
 	}
@@ -149,35 +153,42 @@ func (j *Journal) Append(l Line) error {
 	j.seq++
 	j.head = &sum
 	if j.timer == nil {
+		j.waiting.Add(1)
 		j.timer = time.AfterFunc(SyncEvery, j.background)
 	}
 	return nil
 }
 
 func (j *Journal) background() {
+	defer j.waiting.Done()
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.timer == nil {
-		return // Sync came first
-	}
 	j.timer = nil
-	j.err = errors.Join(j.err, j.f.Sync())
+	j.mu.Unlock()
+	_ = j.Sync() // its error stays, and whoever comes next is told
 }
 
-// Sync makes every line durable: before an observation starts.
+// Sync makes every line durable: before an observation starts. Others may
+// append meanwhile.
 func (j *Journal) Sync() error {
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.sync()
-}
-
-func (j *Journal) sync() error {
-	if j.timer == nil || j.err != nil {
-		return j.err
+	if j.timer != nil && j.timer.Stop() {
+		j.timer = nil
+		j.waiting.Done()
 	}
-	j.timer.Stop()
-	j.timer = nil
-	j.err = j.f.Sync()
+	upto, err := j.seq, j.err
+	done := j.synced >= upto
+	j.mu.Unlock()
+	if err != nil || done {
+		return err
+	}
+	err = j.f.Sync()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err != nil {
+		j.err = err
+	} else {
+		j.synced = max(j.synced, upto)
+	}
 	return j.err
 }
 
@@ -193,9 +204,9 @@ func (j *Journal) Head() digest.Digest {
 
 // Close syncs and closes the journal.
 func (j *Journal) Close() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return errors.Join(j.sync(), j.f.Close())
+	err := j.Sync()
+	j.waiting.Wait()
+	return errors.Join(err, j.f.Close())
 }
 
 // A Chain is a journal that was read.

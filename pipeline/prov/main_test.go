@@ -9,7 +9,7 @@ import (
 // TestMain lowers the count of random checks: each writes a run to disk. A
 // count on the command line wins: -rapid.checks=1000.
 func TestMain(m *testing.M) {
-	if err := flag.Set("rapid.checks", "25"); err != nil {
+	if err := flag.Set("rapid.checks", "12"); err != nil {
 		panic(err)
 	}
 	flag.Parse()

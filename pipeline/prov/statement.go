@@ -81,8 +81,8 @@ type Metadata struct {
 func (s Statement) Encode() ([]byte, error) { return encode(s) }
 
 // StageStatement is the statement of one stage attempt, a function of its
-// result.json and of the tool that made it. Subjects are the outputs, resolved
-// dependencies the inputs.
+// result.json and of the tool that made it. Subjects are the outputs, or the
+// result itself where there are none; resolved dependencies are the inputs.
 func StageStatement(resultBytes []byte, tool stage.Tool) (Statement, error) {
 	res, err := DecodeResult(resultBytes)
 	if err != nil {
@@ -123,6 +123,13 @@ func StageStatement(resultBytes []byte, tool stage.Tool) (Statement, error) {
 	}
 	for _, o := range res.Outputs {
 		s.Subject = append(s.Subject, resource(o.Name, o.MediaType, o.Ref, nil))
+	}
+	if len(s.Subject) == 0 {
+		// A statement must be about something: a failed attempt made its result.
+		_, set := res.Limitations.Canonical()
+		s.Subject = append(s.Subject, resource(ResultName, "application/json", stage.Ref{
+			Schema: ResultSchema, SHA256: digest.FromBytes(resultBytes), Size: int64(len(resultBytes)), Limitations: set,
+		}, nil))
 	}
 	for _, in := range res.Inputs {
 		s.Predicate.BuildDefinition.ResolvedDependencies = append(s.Predicate.BuildDefinition.ResolvedDependencies, dependency(in))

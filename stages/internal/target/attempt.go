@@ -123,6 +123,11 @@ func (t *Target) decode(a Ask, p prompt.Prompt, out *record.Attempt, capture *lo
 	}
 	answer := d.End(ending(try.Sample, try.Fault, t.env.Secrets.Redact))
 	s := try.Sample
+	// A reset, or a fault of TLS, is the transport's, unless the answer was
+	// complete or had said what was wrong.
+	if s.Ending == load.EndReset && answer.Outcome == record.OutcomeCut && try.Fault.Class != "protocol" {
+		answer.Outcome = record.OutcomeTransport
+	}
 	out.T = record.Stamps{
 		Due: moment(s.Due), Start: moment(s.Start), Connected: moment(s.Connected), Sent: moment(s.Sent),
 		Written: moment(s.Written), Headers: moment(s.Headers), FirstByte: moment(s.FirstByte),

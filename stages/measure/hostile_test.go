@@ -1,0 +1,255 @@
+package measure
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"anvil/stages/record"
+)
+
+// hostile serves raw bytes on a loopback socket: answer is called for each
+// request with the connection, once the request has been read whole.
+type hostile struct {
+	url      string
+	accepted atomic.Int64
+	requests atomic.Int64
+}
+
+func serveRaw(t *testing.T, answer func(conn net.Conn, n int)) *hostile {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hostile{url: "http://" + l.Addr().String() + "/v1"}
+	over := make(chan struct{})
+	t.Cleanup(func() { close(over); _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			h.accepted.Add(1)
+			go func() { <-over; _ = conn.Close() }()
+			go h.serve(conn, answer)
+		}
+	}()
+	return h
+}
+
+func (h *hostile) serve(conn net.Conn, answer func(net.Conn, int)) {
+	in := bufio.NewReader(conn)
+	for {
+		req, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		if _, err := io.Copy(io.Discard, req.Body); err != nil {
+			return
+		}
+		answer(conn, int(h.requests.Add(1))-1)
+	}
+}
+
+func chunks(texts ...string) string {
+	var b strings.Builder
+	for _, s := range texts {
+		fmt.Fprintf(&b, "%x\r\n%s\r\n", len(s), s)
+	}
+	return b.String()
+}
+
+func delta(text string) string {
+	return fmt.Sprintf("data: {\"id\":\"1\",\"model\":\"anvil-sim\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", text)
+}
+
+func finish(reason string) string {
+	return fmt.Sprintf("data: {\"id\":\"1\",\"model\":\"anvil-sim\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":%q}],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":2}}\n\n", reason)
+}
+
+const (
+	sse  = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+	done = "data: [DONE]\n\n"
+	last = "0\r\n\r\n"
+)
+
+// reset closes a connection so that the other side gets a RST.
+func reset(conn net.Conn) {
+	if c, ok := conn.(*net.TCPConn); ok {
+		_ = c.SetLinger(0)
+	}
+	_ = conn.Close()
+}
+
+// TestEveryOutcome has a hostile server for each class of streams.md 5 that a
+// closed loop can meet, over real sockets.
+func TestEveryOutcome(t *testing.T) {
+	say := func(s string) func(net.Conn, int) {
+		return func(c net.Conn, _ int) { _, _ = io.WriteString(c, s) }
+	}
+	then := func(s string, end func(net.Conn)) func(net.Conn, int) {
+		return func(c net.Conn, _ int) { _, _ = io.WriteString(c, s); end(c) }
+	}
+	status := func(line string, headers ...string) string {
+		return "HTTP/1.1 " + line + "\r\n" + strings.Join(append(headers, "Content-Type: application/json", "Content-Length: 27"), "\r\n") +
+			"\r\n\r\n" + `{"error":{"message":"no!"}}`
+	}
+	shut := func(c net.Conn) { _ = c.Close() }
+	stay := func(net.Conn) {}
+	cases := []struct {
+		name   string
+		answer func(net.Conn, int)
+		want   record.Outcome
+	}{
+		{"ok", say(sse + chunks(delta("a"), delta("b"), finish("stop"), done) + last), record.OutcomeOK},
+		{"finish without DONE", say(sse + chunks(delta("a"), finish("stop")) + last), record.OutcomeOK},
+		{"server that keeps the connection after DONE", then(sse+chunks(delta("a"), finish("stop"), done), stay), record.OutcomeOK},
+		{"201", say(strings.Replace(sse, "200 OK", "201 Created", 1) + chunks(delta("a"), finish("stop"), done) + last), record.OutcomeOK},
+		{"length", say(sse + chunks(delta("a"), finish("length"), done) + last), record.OutcomeTruncated},
+		{"empty", say(sse + chunks(finish("stop"), done) + last), record.OutcomeEmpty},
+		{"429", say(status("429 Too Many", "Retry-After: 7")), record.OutcomeRefusedLoad},
+		{"503", say(status("503 Busy")), record.OutcomeRefusedLoad},
+		{"529", say(status("529 Overloaded")), record.OutcomeRefusedLoad},
+		{"400", say(status("400 Bad")), record.OutcomeHTTPError},
+		{"redirect", say("HTTP/1.1 307 Away\r\nLocation: http://elsewhere.invalid/v1\r\nContent-Length: 0\r\n\r\n"), record.OutcomeHTTPError},
+		{"error in band", say(sse + chunks(delta("a"), "data: {\"error\":{\"message\":\"killed\"}}\n\n", done) + last), record.OutcomeInBandError},
+		{"error as a text", say(sse + chunks("data: {\"error\":\"killed\"}\n\n", done) + last), record.OutcomeInBandError},
+		{"finish reason error", say(sse + chunks(delta("a"), finish("error"), done) + last), record.OutcomeInBandError},
+		{"HTML", say("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 13\r\n\r\n<html></html>"), record.OutcomeMalformed},
+		{"one JSON body", say("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"), record.OutcomeMalformed},
+		{"204", say("HTTP/1.1 204 None\r\n\r\n"), record.OutcomeMalformed},
+		{"broken JSON", say(sse + chunks(delta("a"), "data: {\"choices\":[{\"del\n\n", delta("b"), finish("stop"), done) + last), record.OutcomeMalformed},
+		{"event too large", say(sse + chunks(delta(strings.Repeat("x", 70_000)))), record.OutcomeMalformed},
+		{"body too large", say(sse + chunks(strings.Repeat(delta(strings.Repeat("x", 30_000)), 20))), record.OutcomeMalformed},
+		{"DONE before a finish reason", say(sse + chunks(delta("a"), done) + last), record.OutcomeCut},
+		{"closed in mid-stream", then(sse+chunks(delta("a")), shut), record.OutcomeCut},
+		{"closed inside a chunk", then(sse+"40\r\ndata: {", shut), record.OutcomeCut},
+		{"reset in mid-stream", func(c net.Conn, _ int) {
+			_, _ = io.WriteString(c, sse+chunks(delta("a")))
+			time.AfterFunc(50*time.Millisecond, func() { reset(c) }) // so that the bytes before it can be read
+		}, record.OutcomeTransport},
+		{"closed without an answer", then("", shut), record.OutcomeTransport},
+		{"another protocol", say("220 mail.example ESMTP\r\n"), record.OutcomeTransport},
+		{"silence", then("", stay), record.OutcomeStalledFirst},
+		{"silence after the role", then(sse+chunks("data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n", ": ping\n\n"), stay), record.OutcomeStalledFirst},
+		{"silence in mid-stream", then(sse+chunks(delta("a")), stay), record.OutcomeStalledMid},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			h := serveRaw(t, tc.answer)
+			b := newBench(t, map[string]any{"base_url": h.url, "sim": nil}, map[string]any{
+				"load": closed(1, 2), "max_tokens": 8, "workload": map[string]any{"source": "synthetic", "context_tokens": 16},
+				"limits": map[string]any{"connect": "2s", "first_output": "300ms", "gap": "300ms", "total": "5s", "max_event": "64KiB", "max_body": "256KiB"},
+			})
+			p, err := b.run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, a := range p.attempts {
+				if a.Outcome != tc.want {
+					t.Errorf("outcome %s (error %+v, notes %v), want %s", a.Outcome, a.Error, a.Notes, tc.want)
+				}
+				if !a.Outcome.Success() && a.Outcome != record.OutcomeEmpty && a.Error == nil {
+					t.Errorf("a failure without an error")
+				}
+				if a.T.End == nil || a.T.Start == nil {
+					t.Errorf("stamps %+v", a.T)
+				}
+			}
+		})
+	}
+}
+
+func TestTotalTimeoutEndsAnEndlessStream(t *testing.T) {
+	h := serveRaw(t, func(c net.Conn, _ int) {
+		_, _ = io.WriteString(c, sse)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for range tick.C {
+			if _, err := io.WriteString(c, chunks(delta("a"))); err != nil {
+				return
+			}
+		}
+	})
+	b := newBench(t, map[string]any{"base_url": h.url, "sim": nil}, map[string]any{
+		"load": closed(1, 1), "limits": map[string]any{"gap": "1s", "total": "400ms"},
+	})
+	p, err := b.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := p.attempts[0]
+	if a.Outcome != record.OutcomeTotalTimeout || a.T.FirstOutput == nil || *a.T.End < int64(400*time.Millisecond) {
+		t.Errorf("outcome %s, stamps %+v", a.Outcome, a.T)
+	}
+}
+
+// A connection that the server closed while it was idle is replaced, and that
+// is no failure.
+func TestClosedIdleConnectionIsReplaced(t *testing.T) {
+	closing := make(chan struct{}, 8)
+	h := serveRaw(t, func(c net.Conn, n int) {
+		_, _ = io.WriteString(c, sse+chunks(delta("a"), finish("stop"), done)+last)
+		if n == 0 {
+			_ = c.Close()
+		}
+		closing <- struct{}{}
+	})
+	b := newBench(t, map[string]any{"base_url": h.url, "sim": nil}, map[string]any{
+		// The ramp keeps the second worker, and with it the replaced connection, waiting.
+		"load": map[string]any{"mode": "closed", "concurrency": 1, "requests": 1}, "connections": "warm",
+	})
+	p, err := b.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.attempts[0].Outcome != record.OutcomeOK {
+		t.Fatalf("outcome %s", p.attempts[0].Outcome)
+	}
+}
+
+func TestSecretsOfAServerThatEchoesThem(t *testing.T) {
+	const secret = "sk-very-secret-0123456789"
+	h := serveRaw(t, func(c net.Conn, n int) {
+		if n == 0 {
+			body := fmt.Sprintf(`{"error":{"message":"bad key %s"}}`, secret)
+			_, _ = fmt.Fprintf(c, "HTTP/1.1 401 No\r\nX-Echo: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", secret, len(body), body)
+			return
+		}
+		var parts []string
+		for _, letter := range secret {
+			parts = append(parts, delta(string(letter)))
+		}
+		_, _ = io.WriteString(c, sse+chunks(append(parts, finish("stop"), done)...)+last)
+	})
+	b := newBench(t, map[string]any{"base_url": h.url, "sim": nil, "api_key_env": "KEY"}, map[string]any{"load": closed(1, 2)})
+	b.env.Secrets.Env = func(string) (string, bool) { return secret, true }
+	p, err := b.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range p.attempts {
+		if a.Error != nil && strings.Contains(a.Error.Message, secret) {
+			t.Errorf("the error holds the key: %q", a.Error.Message)
+		}
+		if a.Text != nil && strings.Contains(*a.Text, secret) {
+			t.Errorf("the text holds the key: %q", *a.Text)
+		}
+	}
+	capture, err := b.env.Folder.ReadFile("capture")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(capture) == 0 || strings.Contains(string(capture), secret) {
+		t.Errorf("the capture of %d bytes holds the key", len(capture))
+	}
+}

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+
+	"anvil/pipeline"
+	"anvil/pipeline/store"
 )
 
 // The exit codes of design.md 9.
@@ -109,5 +113,42 @@ func classify(err error) *exitError {
 	if errors.As(err, &e) {
 		return e
 	}
+	for _, row := range errorTable {
+		if row.is(err) {
+			return &exitError{code: row.code, name: row.name, err: err, hint: hintOf(err)}
+		}
+	}
 	return &exitError{code: exitInternal, name: "internal", err: err}
+}
+
+var errorTable = []struct {
+	code int
+	name string
+	is   func(error) bool
+}{
+	{exitInterrupted, "interrupted", func(err error) bool {
+		return errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled)
+	}},
+	{exitBusy, "busy", is[*pipeline.BusyError]},
+	{exitPlan, "base_cannot_serve", is[*pipeline.BaseError]},
+	{exitProvenance, "provenance_broken", is[*pipeline.BrokenError]},
+	{exitUsage, "usage", is[*pipeline.SelectionError]},
+	{exitStage, "disk_full", is[*store.FullError]},
+	{exitStage, "read_only", is[*store.ReadOnlyError]},
+	{exitStage, "workspace_gone", is[*store.GoneError]},
+	{exitStage, "workspace", is[*pipeline.WorkspaceError]},
+}
+
+func is[E error](err error) bool {
+	var e E
+	return errors.As(err, &e)
+}
+
+// hintOf returns the remedy that an error of the packages below knows.
+func hintOf(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return ""
 }

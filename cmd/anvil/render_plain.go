@@ -62,7 +62,10 @@ func (p *plainLines) finished(e event.Event) {
 	if e.Elapsed > 0 {
 		text += fmt.Sprintf(" in %.1f s", e.Elapsed.Seconds())
 	}
-	if e.Text != "" {
+	switch {
+	case e.Status == "blocked" && e.Text != "":
+		text = line(e.Text) // "blocked by measure"
+	case e.Text != "":
 		text += ": " + line(e.Text)
 	}
 	switch e.Status {

@@ -55,7 +55,10 @@ written down as a limitation and carried into the final record.
 	flags.BoolVar(&a.json, "json", false, "one JSON document on stdout, or one a line for streams; errors as JSON on stderr")
 	flags.StringVar(&a.logLevel, "log-level", "warn", "diagnosis on stderr: debug, info, warn, error, disabled")
 	root.AddCommand(
+		newPlanCommand(a),
+		newRunCommand(a),
 		newArtifactCommand(a),
+		newProvenanceCommand(a),
 		newWeightsCommand(a),
 		newSchemaCommand(a),
 		newCompletionCommand(a),
@@ -107,5 +110,6 @@ func (a *app) logger() zerolog.Logger {
 	if err != nil {
 		level = zerolog.WarnLevel
 	}
-	return zerolog.New(a.stderr).Level(level).With().Timestamp().Logger()
+	lines := zerolog.ConsoleWriter{Out: a.stderr, NoColor: true, TimeFormat: "15:04:05.000"}
+	return zerolog.New(lines).Level(level).With().Timestamp().Logger()
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"anvil/pipeline/stage"
 	"anvil/stages/record"
 )
 
@@ -30,8 +31,13 @@ func writeRecordTable(w io.Writer, r *record.Final) {
 	for _, c := range r.Cells {
 		writeCell(w, c)
 	}
-	fmt.Fprintf(w, "\nLimitations (%d)\n", len(r.Limitations))
-	for _, l := range r.Limitations {
+	writeLimitations(w, r.Limitations)
+}
+
+// writeLimitations shows all of them: none is ever left out of a list.
+func writeLimitations(w io.Writer, set stage.LimitationSet) {
+	fmt.Fprintf(w, "\nLimitations (%d)\n", len(set))
+	for _, l := range set {
 		fmt.Fprintf(w, "  %-7s %s [%s]\n          %s\n", l.Severity, line(l.Code), line(l.Origin), line(l.Text))
 	}
 }
@@ -59,11 +65,10 @@ func writeCell(w io.Writer, c record.Cell) {
 }
 
 func writeMetric(w io.Writer, m record.Metric) {
-	value := "withheld: " + reasonText(m.Reason)
-	interval := ""
+	value, interval := withheld(m.Reason), ""
 	if m.Value != nil {
 		value = figure(*m.Value) + " " + m.Unit
-		interval = "withheld: " + reasonText(m.IntervalReason)
+		interval = withheld(m.IntervalReason)
 		if m.Interval != nil {
 			interval = fmt.Sprintf("%s to %s (%g%%)", figure(m.Interval.Low), figure(m.Interval.High), 100*m.Interval.Level)
 		}
@@ -84,11 +89,11 @@ func proportion(p record.Proportion) string {
 	return fmt.Sprintf("%d/%d", p.Numerator, p.Denominator)
 }
 
-func reasonText(s *string) string {
-	if s == nil || *s == "" {
-		return "no reason stated"
+func withheld(reason *string) string {
+	if reason == nil || *reason == "" {
+		return "withheld: no reason stated"
 	}
-	return *s
+	return "withheld: " + strings.TrimPrefix(*reason, "withheld: ")
 }
 
 // tally writes counts as "6 ok, 2 truncated", the commonest first.

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"anvil/pipeline"
+	"anvil/pipeline/event"
+	"anvil/pipeline/plan"
+)
+
+// planRunFlags are the flags of `plan run`.
+type planRunFlags struct {
+	sets  []string
+	quiet bool
+	jobs  int
+	opt   pipeline.Options
+}
+
+func newPlanRunCommand(a *app) *cobra.Command {
+	f := &planRunFlags{}
+	c := &cobra.Command{
+		Use: "run PLAN", Short: "Run a plan, or some of its stages on the evidence of an earlier run", Args: exactly("a plan file"),
+		Long: `run executes the stages of a plan in order and ends with a table of what was
+measured, how much of it failed, and every limitation.
+
+--only takes over what the named stages need from a base run and always executes
+them; later stages are left stale. --from runs the named stages and everything
+after them as a plain run does: pure ones are restored when their key is known.`,
+		RunE: func(c *cobra.Command, args []string) error { return a.planRun(c.Context(), args[0], f) },
+	}
+	setFlag(c, &f.sets)
+	flags := c.Flags()
+	flags.StringSliceVar(&f.opt.Only, "only", nil, "stages to execute on a base run's evidence")
+	flags.StringSliceVar(&f.opt.From, "from", nil, "stages to run, with everything after them, on a base run's evidence")
+	flags.StringVar(&f.opt.Base, "base", "", "the base run; default: the newest of this plan that serves")
+	flags.BoolVar(&f.opt.DryRun, "dry-run", false, "say what would run and run nothing")
+	flags.BoolVar(&f.opt.Wait, "wait", false, "wait for locks that other processes hold")
+	flags.IntVar(&f.jobs, "jobs", 0, "stages that may run at once; 0: one a core")
+	flags.BoolVar(&f.quiet, "quiet", false, "on stderr only what needs attention")
+	return c
+}
+
+func (a *app) planRun(ctx context.Context, file string, f *planRunFlags) error {
+	src, err := readBounded(file, maxPlan)
+	if err != nil {
+		return &exitError{code: exitUsage, name: "unreadable", err: err}
+	}
+	p, err := a.parsePlan(file, src, f.sets, nil)
+	if err != nil {
+		return planError(err)
+	}
+	x, err := a.executor(f)
+	if err != nil {
+		return err
+	}
+	defer x.Store.Close()
+	if p, err = a.onBase(ctx, x, p, f); err != nil {
+		return planError(err)
+	}
+	ctx, stop := interruptible(ctx, &f.opt)
+	defer stop()
+	run, err := x.Run(ctx, p, f.opt)
+	if run != nil && run.Decisions != nil {
+		return a.showDecisions(run)
+	}
+	if run != nil {
+		a.showRun(ctx, x.Store, run)
+	}
+	if err != nil {
+		return err
+	}
+	return done(run.Exit)
+}
+
+// onBase reads the plan again with a base run's parameters where the run derives
+// from one: --set then changes only what it names.
+func (a *app) onBase(ctx context.Context, x *pipeline.Executor, p *plan.Plan, f *planRunFlags) (*plan.Plan, error) {
+	needs := map[string][]string{}
+	for _, s := range p.Stages {
+		of := map[string]string{}
+		for _, t := range p.Stages {
+			of[t.ID] = t.Of
+		}
+		for _, n := range s.Needs {
+			if !slices.Contains(needs[s.Of], of[n]) {
+				needs[s.Of] = append(needs[s.Of], of[n])
+			}
+		}
+		needs[s.Of] = append([]string{}, needs[s.Of]...)
+	}
+	base, err := x.FindBase(ctx, p.Name, needs, f.opt)
+	if err != nil || base == nil {
+		return p, err
+	}
+	f.opt.Base = base.Run
+	return a.parsePlan(p.File, p.Source, f.sets, base.Params)
+}
+
+func (a *app) executor(f *planRunFlags) (*pipeline.Executor, error) {
+	tool, err := toolIdentity()
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.openStore()
+	if err != nil {
+		return nil, err
+	}
+	return &pipeline.Executor{
+		Workspace: a.workspace, Store: s, Events: a.renderer(f.quiet), Log: a.logger(),
+		Jobs: f.jobs, Tool: tool, LookupEnv: a.getenv, Exec: runProgram,
+	}, nil
+}
+
+func (a *app) renderer(quiet bool) event.Sink {
+	if a.json {
+		return newJSONLines(a.stdout)
+	}
+	return &plainLines{w: a.stderr, quiet: quiet}
+}
+
+// interruptible makes the first interrupt ask the run to drain and the second
+// stop it.
+func interruptible(ctx context.Context, opt *pipeline.Options) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	first := make(chan struct{})
+	opt.Interrupt = first
+	ended := make(chan struct{})
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-signals:
+			case <-ended:
+				return
+			}
+			if n == 0 {
+				close(first)
+			} else {
+				cancel(errInterrupted)
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(ended)
+		cancel(nil)
+	}
+}
+
+var errInterrupted = errors.New("interrupted")
+
+// showDecisions prints what a dry run would do.
+func (a *app) showDecisions(run *pipeline.Run) error {
+	if a.json {
+		return a.document(map[string]any{"base": orNull(run.Base), "stages": run.Decisions})
+	}
+	for _, d := range run.Decisions {
+		fmt.Fprintf(a.stdout, "%-20s %-10s %s\n", line(d.ID), d.Will, line(string(d.Reason)))
+	}
+	return nil
+}
+
+// refreshLine is the command that brings stale stages up to date.
+func refreshLine(args []string) string {
+	quoted := make([]string, len(args))
+	for i, s := range args {
+		quoted[i] = shellQuote(s)
+	}
+	return "anvil " + strings.Join(quoted, " ")
+}
+
+func shellQuote(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// runProgram runs a program for a stage, without a shell.
+func runProgram(ctx context.Context, argv []string, stdin io.Reader) (stdout, stderr []byte, err error) {
+	if len(argv) == 0 {
+		return nil, nil, errors.New("no program to run")
+	}
+	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	c.Stdin = stdin
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	err = c.Run()
+	return out.Bytes(), errs.Bytes(), err
+}

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"anvil/pipeline/prov"
+	"anvil/pipeline/stage"
+	"anvil/stages/derive"
+)
+
+// rederive is what provenance verify asks of a final record: the same function
+// that the kind validate runs.
+func rederive(ctx context.Context, rec stage.Artifact, closure stage.Closure) (int, []prov.Problem, error) {
+	report, err := derive.Validate(ctx, rec, closure)
+	if err != nil {
+		return 0, nil, err
+	}
+	problems := make([]prov.Problem, len(report.Problems))
+	for i, p := range report.Problems {
+		problems[i] = prov.Problem{
+			Code: prov.NotRederived, Stage: rec.Stage, Name: p.Artifact + p.Pointer,
+			Expected: fmt.Sprint(p.Computed), Found: fmt.Sprint(p.Stored), Text: p.Rule + ": " + p.Text,
+		}
+	}
+	return report.Level, problems, nil
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"anvil/pipeline"
+	"anvil/pipeline/store"
+	"anvil/stages/record"
+)
+
+// showRun ends a run with its table; as JSON the last event has said it already.
+func (a *app) showRun(ctx context.Context, s *store.Store, run *pipeline.Run) {
+	if a.json {
+		return
+	}
+	for _, f := range run.Findings {
+		note := ""
+		if f.TakenOver {
+			note = " (taken over; does not change the exit code)"
+		}
+		fmt.Fprintf(a.stdout, "finding in %s: %s%s\n", line(f.Stage), line(f.Text), note)
+	}
+	for _, st := range run.Stages {
+		if st.Error != nil {
+			fmt.Fprintf(a.stdout, "%s %s: %s\n", line(st.ID), st.Status, line(st.Error.Message))
+		}
+	}
+	if run.Record != nil {
+		final, err := readFinal(ctx, s, run.Record)
+		if err != nil {
+			fmt.Fprintf(a.stderr, "anvil: read the final record: %s\n", line(err.Error()))
+		} else {
+			writeRecordTable(a.stdout, final)
+			fmt.Fprintf(a.stdout, "\nrecord %s\n       %s\n", line(final.ID), line(run.Record.Path))
+		}
+	} else {
+		writeLimitations(a.stdout, run.Limitations)
+	}
+	fmt.Fprintf(a.stdout, "run    %s %s\n", line(run.ID), run.Status)
+	if run.Refresh != nil {
+		fmt.Fprintf(a.stdout, "\nLater stages are stale. To refresh them:\n  %s\n", line(refreshLine(run.Refresh)))
+	}
+}
+
+func readFinal(ctx context.Context, s *store.Store, r *pipeline.Record) (final *record.Final, err error) {
+	f, err := s.Open(ctx, r.SHA256, r.Size)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(f)
+	if err != nil {
+		return nil, err
+	}
+	final = new(record.Final)
+	return final, json.Unmarshal(b, final)
+}

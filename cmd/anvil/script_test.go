@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"anvil/schemas"
+)
+
+var update = flag.Bool("update", false, "write what the scripts compare with")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"anvil": main})
+}
+
+// TestScripts runs testdata/script: the command line as a user meets it, each
+// command a process of its own. $REPO is the repository.
+func TestScripts(t *testing.T) {
+	repo, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("REPO", repo)
+			env.Setenv("XDG_RUNTIME_DIR", filepath.Join(env.WorkDir, ".runtime"))
+			return os.MkdirAll(filepath.Join(env.WorkDir, ".runtime"), 0o700)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"jsonfield": scriptJSONField,
+			"schema":    scriptSchema,
+			"flip":      scriptFlip,
+			"edit":      scriptEdit,
+			"tree":      scriptTree,
+		},
+	})
+}
+
+// jsonfield FILE POINTER WANT compares one value of a JSON document; WANT is
+// JSON, or a plain word for a string.
+func scriptJSONField(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: jsonfield FILE POINTER WANT")
+	}
+	var doc any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &doc))
+	got, err := lookup(doc, args[1])
+	ts.Check(err)
+	var want any
+	if json.Unmarshal([]byte(args[2]), &want) != nil {
+		want = args[2]
+	}
+	if same := cmp.Equal(got, want); same == neg {
+		ts.Fatalf("%s has %v at %s, want %v", args[0], got, args[1], args[2])
+	}
+}
+
+func lookup(doc any, pointer string) (any, error) {
+	for _, name := range strings.Split(pointer, "/")[1:] {
+		switch v := doc.(type) {
+		case map[string]any:
+			next, ok := v[name]
+			if !ok {
+				return nil, fmt.Errorf("no %q in %s", name, pointer)
+			}
+			doc = next
+		case []any:
+			var i int
+			if _, err := fmt.Sscan(name, &i); err != nil || i < 0 || i >= len(v) {
+				return nil, fmt.Errorf("no element %q of %d in %s", name, len(v), pointer)
+			}
+			doc = v[i]
+		default:
+			return nil, fmt.Errorf("%q leads into a scalar in %s", name, pointer)
+		}
+	}
+	return doc, nil
+}
+
+// schema FILE ID checks each line (JSON Lines) or the whole of a file.
+func scriptSchema(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: schema FILE ID")
+	}
+	for dec := json.NewDecoder(strings.NewReader(ts.ReadFile(args[0]))); dec.More(); {
+		var doc any
+		ts.Check(dec.Decode(&doc))
+		err := schemas.Check(schemas.ID(args[1]), doc)
+		if (err == nil) == neg {
+			ts.Fatalf("%s: %v", args[0], err)
+		}
+	}
+}
+
+// flip FILE flips one bit in the middle of a file, also of one that is read-only.
+func scriptFlip(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: flip FILE")
+	}
+	name := ts.MkAbs(args[0])
+	b, err := os.ReadFile(name)
+	ts.Check(err)
+	if len(b) == 0 {
+		ts.Fatalf("%s is empty", args[0])
+	}
+	b[len(b)/2] ^= 1
+	ts.Check(os.Chmod(name, 0o600))
+	ts.Check(os.WriteFile(name, b, 0o600))
+}
+
+// edit FILE OLD NEW replaces the one occurrence of OLD.
+func scriptEdit(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 3 {
+		ts.Fatalf("usage: edit FILE OLD NEW")
+	}
+	name := ts.MkAbs(args[0])
+	b, err := os.ReadFile(name)
+	ts.Check(err)
+	if n := bytes.Count(b, []byte(args[1])); n != 1 {
+		ts.Fatalf("%q stands %d times in %s", args[1], n, args[0])
+	}
+	ts.Check(os.WriteFile(name, bytes.Replace(b, []byte(args[1]), []byte(args[2]), 1), 0o644))
+}
+
+// tree DIR copies a folder of the repository into the script's.
+func scriptTree(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: tree FROM TO")
+	}
+	ts.Check(os.CopyFS(ts.MkAbs(args[1]), os.DirFS(ts.MkAbs(args[0]))))
+}

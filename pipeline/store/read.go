@@ -197,15 +197,17 @@ func readNames(dir string) ([]string, error) {
 }
 
 // SetAside moves a damaged object into the trash, so that it can be made again
-// and still be looked at, and returns where it lies. An object that is not
-// there is no error: someone else set it aside.
+// and still be looked at, and returns where it lies. Of an object that
+// is not there it returns "": someone else set it aside.
 func (s *Store) SetAside(d digest.Digest) (string, error) {
 	dk, err := s.writable()
 	if err != nil {
 		return "", err
 	}
 	to := path.Join(trashDir, d.String()+"-"+strings.ToLower(tempName()[len(tempDir)+1:][:8]))
-	if err := dk.Rename(objectName(d), to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := dk.Rename(objectName(d), to); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	} else if err != nil {
 		return "", err
 	}
 	s.mu.Lock()

@@ -1,0 +1,44 @@
+//go:build unix
+
+package store_test
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"anvil/pipeline/store"
+)
+
+// TestTheLimitOnAFilesSizeIsOneClearError lowers RLIMIT_FSIZE. The signal that
+// goes with it would end a Go program; whoever writes objects must catch it, as
+// cmd/anvil does.
+func TestTheLimitOnAFilesSizeIsOneClearError(t *testing.T) {
+	caught := make(chan os.Signal, 16)
+	signal.Notify(caught, syscall.SIGXFSZ)
+	defer signal.Stop(caught)
+	s := open(t, nil)
+	must(t, s.Prepare())
+	var old syscall.Rlimit
+	must(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old))
+	low := old
+	low.Cur = 64 << 10
+	must(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &low))
+	_, _, err := s.Put(ctx, strings.NewReader(strings.Repeat("x", 1<<20)))
+	must(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old))
+	var full *store.FullError
+	if !errors.As(err, &full) || !errors.Is(err, syscall.EFBIG) || !strings.Contains(full.Hint(), "ulimit") {
+		t.Errorf("got %v, want a *FullError that names the limit", err)
+	}
+	for _, dir := range []string{"objects", "tmp"} {
+		if names := files(t, filepath.Join(s.Dir(), dir)); len(names) > 0 {
+			t.Errorf("%s holds %v", dir, names)
+		}
+	}
+	_, _, err = s.Put(ctx, strings.NewReader(strings.Repeat("x", 1<<20)))
+	must(t, err)
+}

@@ -41,7 +41,7 @@ func (b *capacityCell) readRow(v jsontree.Value, pointer string) capacityRow {
 	if b.first {
 		boundary = r.first
 	}
-	r.derive(boundary, v)
+	r.derive(boundary, figureOf(v.Get("generation_ms")))
 	canary, controlled := v.Get("request_canary"), v.Get("controlled_output")
 	r.canary, r.controlled = canary.Is(jsontree.Object), controlled.Is(jsontree.Object)
 	r.canaryPassed, _ = canary.Get("passed").Bool()
@@ -50,7 +50,9 @@ func (b *capacityCell) readRow(v jsontree.Value, pointer string) capacityRow {
 	return r
 }
 
-func (r *capacityRow) derive(boundary figure, v jsontree.Value) {
+// derive computes what follows from the measured values. boundary is where
+// prefill ends, stored the generation that the record states, if any.
+func (r *capacityRow) derive(boundary, stored figure) {
 	if r.e2e.ok && boundary.ok {
 		r.generation = known(r.e2e.v - boundary.v)
 	}
@@ -59,7 +61,7 @@ func (r *capacityRow) derive(boundary figure, v jsontree.Value) {
 	}
 	// A difference of two long times has fewer good digits than either; what is
 	// stored stands for it in the quotients when it agrees that far.
-	if stored := figureOf(v.Get("generation_ms")); stored.ok && r.generation.ok && withinUlps(stored.v, r.generation.v, r.e2e.v) {
+	if stored.ok && r.generation.ok && withinUlps(stored.v, r.generation.v, r.e2e.v) {
 		r.generation = stored
 	}
 	if r.prompt.ok && boundary.ok && boundary.v > 0 {

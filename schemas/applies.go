@@ -102,7 +102,10 @@ func sameScalar(a, b any) bool {
 func meant(union []*jsonschema.Schema, v any) *jsonschema.Schema {
 	likely := filter(union, func(s *jsonschema.Schema) bool { return resembles(s, v, true) })
 	if len(likely) == 0 {
-		likely = filter(union, func(s *jsonschema.Schema) bool { return resembles(s, v, false) })
+		// One of the right type is what was meant; of two nobody knows which.
+		if likely = filter(union, func(s *jsonschema.Schema) bool { return resembles(s, v, false) }); len(likely) > 1 {
+			return nil
+		}
 	}
 	switch len(likely) {
 	case 0:

@@ -3,7 +3,8 @@ package schemas
 import "strings"
 
 // Closest returns the known word that a misspelt one was probably meant as: the
-// first with the fewest edits, if these are few for a word of that length.
+// first with the fewest edits, if these are few for a word of that length, else
+// the first that goes on where the word stops.
 func Closest(word string, known []string) (string, bool) {
 	if len(word) > 64 {
 		return "", false
@@ -15,6 +16,11 @@ func Closest(word string, known []string) (string, bool) {
 		}
 		if d := edits(strings.ToLower(word), strings.ToLower(k)); d < best {
 			best, found = d, k
+		}
+	}
+	for _, k := range known {
+		if found == "" && len(word) > 2 && strings.HasPrefix(k, word) {
+			found = k
 		}
 	}
 	return found, found != ""

@@ -16,11 +16,17 @@ import (
 func explain(e *jsonschema.ValidationError, keyword string, v any) Fault {
 	want := raw(e.AbsoluteKeywordLocation)
 	whole, _ := raw(strings.TrimSuffix(e.AbsoluteKeywordLocation, "/"+keyword)).(map[string]any)
-	f := Fault{Pointer: e.InstanceLocation, Message: e.Message}
+	f := Fault{Pointer: instance(e), Message: e.Message}
+	if strings.Contains(e.KeywordLocation, "/propertyNames/") {
+		return Fault{Pointer: f.Pointer, Key: true, Message: fmt.Sprintf("key must match %v", want)}
+	}
 	switch keyword {
 	case "type":
 		f.Message = "must be " + orList(typeWords(whole)) + ", not " + article(v)
 		f.Hint = retype([]any{whole}, v)
+		if _, ok := v.(json.Number); ok && slices.Contains(typesOf(whole), "integer") {
+			f.Message, f.Hint = notInteger, noFraction
+		}
 	case "enum":
 		f.Message, f.Hint = oneOfValues(want, v)
 	case "const":
@@ -36,14 +42,14 @@ func explain(e *jsonschema.ValidationError, keyword string, v any) Fault {
 	case "minLength":
 		f.Message = "must not be empty"
 		if literal(want) != "1" {
-			f.Message = fmt.Sprintf("must have at least %v characters", want)
+			f.Message = "must have at least " + count(want, "character")
 		}
 	case "maxLength":
-		f.Message = fmt.Sprintf("must have at most %v characters", want)
+		f.Message = "must have at most " + count(want, "character")
 	case "minItems":
-		f.Message = fmt.Sprintf("must have at least %v items", want)
+		f.Message = "must have at least " + count(want, "item")
 	case "maxItems":
-		f.Message = fmt.Sprintf("must have at most %v items", want)
+		f.Message = "must have at most " + count(want, "item")
 	case "uniqueItems":
 		f.Message = "must not hold the same item twice"
 	case "pattern":
@@ -56,6 +62,19 @@ func explain(e *jsonschema.ValidationError, keyword string, v any) Fault {
 		}
 	}
 	return f
+}
+
+// What an integer field says of a number with a fraction, 1.0 among them.
+const (
+	notInteger = "must be an integer"
+	noFraction = "write it without a fraction"
+)
+
+func count(n any, noun string) string {
+	if literal(n) == "1" {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%v %ss", n, noun)
 }
 
 var (

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,7 +77,7 @@ func appendKeyFaults(out []Fault, given []*jsonschema.Schema, v any, pointer str
 		}
 	case json.Number:
 		if strings.ContainsAny(v.String(), ".eE") && wantsInteger(known) {
-			out = append(out, Fault{Pointer: pointer, Message: "must be an integer", Hint: "write it without a fraction"})
+			out = append(out, Fault{Pointer: pointer, Message: notInteger, Hint: noFraction})
 		}
 	}
 	return out
@@ -182,48 +183,52 @@ func appendFaults(out []Fault, e *jsonschema.ValidationError, doc any) []Fault {
 	case keyword == "required" || keyword == "additionalProperties" || strings.Contains(e.KeywordLocation, "/unevaluatedProperties"):
 		return out // appendKeyFaults names each key
 	default:
-		return append(out, explain(e, keyword, at(doc, e.InstanceLocation)))
+		return append(out, explain(e, keyword, at(doc, instance(e))))
 	}
+}
+
+// instance is the pointer to the value at fault; the validator escapes it as
+// part of a URL.
+func instance(e *jsonschema.ValidationError) string {
+	pointer, err := url.PathUnescape(e.InstanceLocation)
+	if err != nil {
+		return e.InstanceLocation
+	}
+	return pointer
 }
 
 // appendUnionFaults reports the faults of the member that the value resembles,
 // or what the members are when it resembles none.
 func appendUnionFaults(out []Fault, e *jsonschema.ValidationError, doc any) []Fault {
-	v := at(doc, e.InstanceLocation)
+	v := at(doc, instance(e))
 	union := rawList(e.AbsoluteKeywordLocation)
-	var meant *jsonschema.ValidationError
-	for _, c := range e.Causes {
-		if aside(c, e.InstanceLocation) {
-			continue
+	for _, asides := range [][]string{{"type", "const", "enum", "required"}, {"type", "const", "enum"}} {
+		var meant []*jsonschema.ValidationError
+		for _, c := range e.Causes {
+			if !aside(c, e.InstanceLocation, asides) {
+				meant = append(meant, c)
+			}
 		}
-		if meant != nil {
-			meant = nil
-			break
+		if len(meant) == 1 {
+			return appendFaults(out, meant[0], doc)
 		}
-		meant = c
 	}
-	if meant != nil {
-		return appendFaults(out, meant, doc)
-	}
-	f := Fault{Pointer: e.InstanceLocation, Message: "must be " + orList(names(e.AbsoluteKeywordLocation, union))}
+	f := Fault{Pointer: instance(e), Message: "must be " + orList(names(e.AbsoluteKeywordLocation, union))}
 	f.Hint = retype(union, v)
 	return append(out, f)
 }
 
-// aside tells whether a member of a union fails already by the type, a
-// constant or a required key of the value itself: it was not meant.
-func aside(e *jsonschema.ValidationError, instance string) bool {
+// aside tells whether a member of a union fails already by one of the keywords
+// on the value itself, or by a constant below it: it was not meant.
+func aside(e *jsonschema.ValidationError, value string, keywords []string) bool {
 	if len(e.Causes) == 0 {
-		if e.InstanceLocation != instance {
-			return lastToken(e.KeywordLocation) == "const"
+		keyword := lastToken(e.KeywordLocation)
+		if e.InstanceLocation != value {
+			return keyword == "const"
 		}
-		switch lastToken(e.KeywordLocation) {
-		case "type", "const", "enum", "required":
-			return true
-		}
-		return false
+		return slices.Contains(keywords, keyword)
 	}
-	return slices.ContainsFunc(e.Causes, func(c *jsonschema.ValidationError) bool { return aside(c, instance) })
+	return slices.ContainsFunc(e.Causes, func(c *jsonschema.ValidationError) bool { return aside(c, value, keywords) })
 }
 
 func lastToken(pointer string) string { return pointer[strings.LastIndexByte(pointer, '/')+1:] }

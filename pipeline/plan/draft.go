@@ -104,7 +104,7 @@ func (p *parser) nameStage(d *draft, folded map[string]*draft) {
 	if first, ok := folded[fold]; ok {
 		message := fmt.Sprintf("duplicate stage id %q", id)
 		if first.id != id {
-			message = fmt.Sprintf("stage id %q is like %q but for case or Unicode form", id, first.id)
+			message = fmt.Sprintf("stage id %+q is like %+q but for case or Unicode form", id, first.id)
 		}
 		where, _, _ := p.places.find(first.pointer + "/id")
 		p.problem(at, message, fmt.Sprintf("first at line %d", where.at.line))
@@ -141,6 +141,7 @@ func (p *parser) readNeeds(d *draft) {
 		at := schemas.Join(d.pointer, "inputs", name)
 		if !slices.ContainsFunc(d.spec.In, func(port stage.Port) bool { return port.Name == name }) && d.kind != nil {
 			p.unknownPort(d, at, name)
+			d.lame = true
 			continue
 		}
 		ids, many := inputs[name].([]any)
@@ -152,13 +153,12 @@ func (p *parser) readNeeds(d *draft) {
 			if many {
 				at += "/" + strconv.Itoa(i)
 			}
-			if from := p.findStage(d, at, id); from != nil {
-				if slices.Contains(d.inputs[name], from) {
-					p.problem(at, fmt.Sprintf("stage %q stands twice on this port", from.id), "")
-					continue
-				}
+			from := p.findStage(d, at, id)
+			d.need(from)
+			if slices.Contains(d.inputs[name], from) && from != nil {
+				p.problem(at, fmt.Sprintf("stage %q stands twice on this port", from.id), "")
+			} else if from != nil {
 				d.inputs[name] = append(d.inputs[name], from)
-				d.need(from)
 			}
 		}
 	}

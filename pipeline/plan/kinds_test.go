@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 
+	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
 	"anvil/schemas"
 )
@@ -45,8 +46,7 @@ func fakeKinds() stage.Set {
 			Out:     []stage.Port{port("attempts.jsonl.zst", attempts.Schema), port("measurement.json", measurement.Schema)},
 			Resolve: resolveMeasure,
 		}),
-		// Calibrate and join stand for the kinds that are like another stage and
-		// that collect; both borrow a schema in which everything is optional.
+		// What follows borrows a schema in which everything is optional.
 		fake(stage.Spec{
 			Name: "import", Contract: 1, Config: "anvil.import-config/v1", Class: stage.Pure,
 			Out: []stage.Port{{}}, Resolve: resolveImport,
@@ -60,6 +60,11 @@ func fakeKinds() stage.Set {
 			Name: "score", Contract: 1, Config: "anvil.endpoint/v1", Class: stage.Pure,
 			In:  []stage.Port{attempts},
 			Out: []stage.Port{port("grades.jsonl", "anvil.grades/v1")},
+		}),
+		fake(stage.Spec{
+			Name: "pass", Contract: 1, Config: "anvil.endpoint/v1", Class: stage.Pure,
+			In:  []stage.Port{port("grades", "anvil.grades/v1")},
+			Out: []stage.Port{port("passed.jsonl", "anvil.passed/v1")},
 		}),
 		fake(stage.Spec{
 			Name: "pair", Contract: 1, Config: "anvil.endpoint/v1", Class: stage.Pure,
@@ -79,6 +84,8 @@ func resolveMeasure(r *stage.Resolution) {
 		w["seed"] = r.Plan.Seed
 	}
 }
+
+func stageDigest(id string) string { return digest.FromBytes([]byte(id)).Short() }
 
 func resolveImport(r *stage.Resolution) {
 	r.With["name"] = filepath.Base(r.With["file"].(string))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -99,102 +98,6 @@ func decode(dec *yaml.Decoder) (doc *yaml.Node, err error) {
 	doc = new(yaml.Node)
 	err = dec.Decode(doc)
 	return doc, err
-}
-
-var (
-	lineOf   = regexp.MustCompile(`^(?:yaml: )?(?:line ([0-9]+): )?(.*)$`)
-	anchorOf = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
-)
-
-// syntax reports what the library says of the text. It knows the line at best,
-// so the column is found in the text.
-func (r *reader) syntax(src []byte, err error) {
-	m := lineOf.FindStringSubmatch(strings.SplitN(err.Error(), "\n", 2)[0])
-	line, _ := strconv.Atoi(m[1])
-	line = max(line, 1)
-	message, hint := m[2], ""
-	text := strings.Split(string(bytes.TrimPrefix(src, []byte("\uFEFF"))), "\n")
-	line = min(line, len(text))
-	column := firstColumn(text[line-1])
-	if a := anchorOf.FindStringSubmatch(message); a != nil {
-		message, hint = fmt.Sprintf("alias *%s has no anchor &%s before it", a[1], a[1]), ""
-		line, column = findAlias(text, a[1])
-	} else if l, c, ok := tabNear(text, line); ok {
-		line, column, message, hint = l, c, "tab in the indentation", "indent with spaces"
-	} else if strings.Contains(message, "cannot start any token") {
-		column = reservedColumn(text[line-1], column)
-		hint = "put the text in quotes"
-	} else if strings.Contains(message, "mapping values are not allowed") {
-		column = colonColumn(text[line-1], column)
-		hint = "put the text in quotes, or the key on a line of its own"
-	}
-	r.at(line, column, "", "YAML: "+message, hint)
-}
-
-func firstColumn(line string) int {
-	trimmed := strings.TrimLeft(line, " \t")
-	if strings.TrimRight(trimmed, "\r") == "" {
-		return 1
-	}
-	return len(line) - len(trimmed) + 1
-}
-
-// tabNear finds a tab in the indentation of the line or of its neighbours.
-func tabNear(text []string, line int) (l, column int, ok bool) {
-	for _, l := range []int{line, line + 1, line - 1} {
-		if l < 1 || l > len(text) {
-			continue
-		}
-		s := text[l-1]
-		indent := s[:len(s)-len(strings.TrimLeft(s, " \t"))]
-		if i := strings.IndexByte(indent, '\t'); i >= 0 && strings.TrimSpace(s) != "" {
-			return l, i + 1, true
-		}
-	}
-	return 0, 0, false
-}
-
-// reservedColumn finds the character that begins no value: @ ` or %.
-func reservedColumn(line string, otherwise int) int {
-	for i, c := range line {
-		if strings.ContainsRune("@`%", c) && (i == 0 || strings.ContainsRune(" ,[{:-", rune(line[i-1]))) {
-			return utf8.RuneCountInString(line[:i]) + 1
-		}
-	}
-	return otherwise
-}
-
-// colonColumn finds the second ": " of the line.
-func colonColumn(line string, otherwise int) int {
-	first := strings.Index(line, ": ")
-	if first < 0 {
-		return otherwise
-	}
-	second := strings.Index(line[first+2:], ":")
-	if second < 0 {
-		return otherwise
-	}
-	return utf8.RuneCountInString(line[:first+2+second]) + 1
-}
-
-func findAlias(text []string, name string) (line, column int) {
-	for l, s := range text {
-		for from := 0; ; {
-			i := strings.Index(s[from:], "*"+name)
-			if i < 0 {
-				break
-			}
-			i += from
-			from = i + 1
-			if i > 0 && !strings.ContainsRune(" ,[{:-", rune(s[i-1])) {
-				continue
-			}
-			if rest := s[i+1+len(name):]; rest == "" || strings.ContainsRune(" ,]}\r", rune(rest[0])) {
-				return l + 1, utf8.RuneCountInString(s[:i]) + 1
-			}
-		}
-	}
-	return 1, 1
 }
 
 // value returns the plain value of a node and where it stands.
@@ -300,7 +203,7 @@ func (r *reader) mapping(n *yaml.Node, p *place, depth int) any {
 			r.value(v, depth+1) // for what is wrong inside it
 		} else {
 			if other, ok := sameLetters(normal, name); ok {
-				r.here(k, fmt.Sprintf("key %q differs from %q in its Unicode form only", name, other), "write one of them")
+				r.here(k, fmt.Sprintf("key %+q differs from %+q in its Unicode form only", name, other), "write one of them")
 			}
 			var child *place
 			m[name], child = r.value(v, depth+1)

@@ -133,21 +133,23 @@ func (p *parser) checkReferences(v any, where *place, pointer string, s *scope, 
 			p.problem(pointer, wrong, "$${ writes a literal ${")
 			where.bad = true
 		}
+		bad := where.bad
 		for _, part := range parts {
 			if part.space == "" {
 				continue
 			}
 			message, hint := s.complain(part)
+			if x, _ := s.lookup(part); message == "" && x == nil && len(parts) > 1 && part.space != "matrix" {
+				message = fmt.Sprintf("${%s.%s} is null, which has no text", part.space, part.name)
+			}
 			if message != "" {
 				p.problem(pointer, message, hint)
-				where.bad = true
+				bad = true
 			} else if part.space == "matrix" && axes != nil {
 				axes[part.name] = true
-			} else if x, _ := s.lookup(part); x == nil && len(parts) > 1 && part.space != "matrix" {
-				p.problem(pointer, fmt.Sprintf("${%s.%s} is null, which has no text", part.space, part.name), "")
-				where.bad = true
 			}
 		}
+		where.bad = bad
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/gowebpki/jcs"
 
 	"anvil/pipeline/digest"
+	"anvil/pipeline/internal/key"
 	"anvil/pipeline/prov"
 	"anvil/pipeline/stage"
 	"anvil/pipeline/store"
@@ -120,11 +121,11 @@ func closureList(c stage.Closure) ([]byte, error) {
 
 // key is the stage key under the given inputs.
 func (n *node) key(inputs []prov.Input, salt string) (digest.Digest, error) {
-	in := make([]store.KeyInput, len(inputs))
+	in := make([]key.Input, len(inputs))
 	for i, input := range inputs {
-		in[i] = store.KeyInput{Port: input.Port, Ref: input.Ref}
+		in[i] = key.Input{Port: input.Port, Ref: input.Ref}
 	}
-	return store.KeyOf(store.KeySpec{
+	return key.OfCanonical(key.Spec{
 		Kind: n.spec.Name, Contract: n.spec.Contract, Config: n.KeyConfig, Inputs: in, Salt: salt,
 	})
 }

@@ -31,7 +31,7 @@ import (
 
 // A lab is a workspace with an executor and kinds whose behaviour a test sets.
 type lab struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	x    *Executor
 	seen *recorder
@@ -48,7 +48,12 @@ type lab struct {
 // pure, "sum" is pure and takes many, "prove" is pure and reads a closure.
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{t: t, dir: quickDir(t), seen: &recorder{}, do: map[string]func(context.Context, stage.Env, stage.Inputs, *stage.Outputs) error{}, runs: map[string]int{}}
+	return newLabIn(t, quickDir(t))
+}
+
+func newLabIn(t testing.TB, dir string) *lab {
+	t.Helper()
+	l := &lab{t: t, dir: dir, seen: &recorder{}, do: map[string]func(context.Context, stage.Env, stage.Inputs, *stage.Outputs) error{}, runs: map[string]int{}}
 	l.reopen(nil)
 	return l
 }

@@ -265,7 +265,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 	}
 }
 
-func journal(t *testing.T, r *Run) []prov.Line {
+func journal(t testing.TB, r *Run) []prov.Line {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(r.Dir, prov.JournalName))
 	if err != nil {
@@ -278,7 +278,7 @@ func journal(t *testing.T, r *Run) []prov.Line {
 	return chain.Lines
 }
 
-func result(t *testing.T, l *lab, r *Run, id string) *prov.Result {
+func result(t testing.TB, l *lab, r *Run, id string) *prov.Result {
 	t.Helper()
 	res, err := prov.DecodeResult(l.object(r.stage(id).Result))
 	if err != nil {

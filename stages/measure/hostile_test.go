@@ -232,7 +232,7 @@ func TestSecretsOfAServerThatEchoesThem(t *testing.T) {
 		_, _ = io.WriteString(c, sse+chunks(append(parts, finish("stop"), done)...)+last)
 	})
 	b := newBench(t, map[string]any{"base_url": h.url, "sim": nil, "api_key_env": "KEY"}, map[string]any{"load": closed(1, 2)})
-	b.env.Secrets.Env = func(string) (string, bool) { return secret, true }
+	b.Env.Secrets.Env = func(string) (string, bool) { return secret, true }
 	p, err := b.run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -245,7 +245,7 @@ func TestSecretsOfAServerThatEchoesThem(t *testing.T) {
 			t.Errorf("the text holds the key: %q", *a.Text)
 		}
 	}
-	capture, err := b.env.Folder.ReadFile("capture")
+	capture, err := b.Env.Folder.ReadFile("capture")
 	if err != nil {
 		t.Fatal(err)
 	}

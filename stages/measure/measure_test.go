@@ -5,166 +5,53 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/rs/zerolog"
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
-	"anvil/schemas"
+	"anvil/stages/internal/kindtest"
 	"anvil/stages/record"
 )
 
-// A bench runs the kind as an executor would, against files of a test's folder.
+// A bench is a measurement under test.
 type bench struct {
-	t       *testing.T
-	with    map[string]any
-	inputs  map[string][]stage.Artifact
-	files   map[string]stage.Artifact
-	env     stage.Env
-	stop    chan struct{}
-	written map[string]*bytes.Buffer
+	*kindtest.Bench
+	t *testing.T
 }
 
 func newBench(t *testing.T, endpoint, with map[string]any) *bench {
 	t.Helper()
-	b := &bench{t: t, with: with, inputs: map[string][]stage.Artifact{}, files: map[string]stage.Artifact{}, written: map[string]*bytes.Buffer{}}
-	b.with["endpoint"] = fullEndpoint(endpoint)
-	b.stop = make(chan struct{})
-	root, err := os.OpenRoot(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	resources := &stage.Resources{}
-	t.Cleanup(func() {
-		if err := errors.Join(resources.Close(), root.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	b.env = stage.Env{
-		Log: zerolog.Nop(), Now: time.Now, Seed: stage.SeedOf(7), Stage: "measure", PlanDir: t.TempDir(), Folder: root,
-		Progress: &stage.Progress{}, Secrets: &stage.Secrets{}, Resources: resources, Tool: stage.Tool{Version: "test"}, Stop: b.stop,
-	}
-	return b
-}
-
-// fullEndpoint fills the endpoint as a resolved plan has it.
-func fullEndpoint(over map[string]any) map[string]any {
-	e := map[string]any{
-		"name": "target", "base_url": nil, "api": "openai-chat", "path": nil, "model": "anvil-sim", "api_key_env": nil, "api_key_file": nil,
-		"headers": map[string]any{}, "headers_env": map[string]any{}, "extra_body": map[string]any{}, "max_tokens_field": "max_tokens",
-		"include_usage": true, "http2": false, "compression": false, "proxy": nil,
-		"tls": map[string]any{"ca_file": nil, "server_name": nil, "insecure": false}, "engine": "auto", "metrics": "auto",
-		"sim": map[string]any{"decode_tok_s": 2000.0, "prefill_tok_s": 1e6, "seed": 1},
-	}
-	maps.Copy(e, over)
-	return e
-}
-
-// resolve fills the defaults and lets the kind resolve the rest.
-func (b *bench) resolve() json.RawMessage {
-	b.t.Helper()
-	endpoint := b.with["endpoint"]
-	b.with["endpoint"] = "target"
-	raw, err := json.Marshal(b.with)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	var with map[string]any
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	if err := dec.Decode(&with); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := schemas.Fill("anvil.measure-config/v1", with); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := schemas.Check("anvil.measure-config/v1", with); err != nil {
-		b.t.Fatal(err)
-	}
-	with["endpoint"] = endpoint
-	r := &stage.Resolution{With: with, ID: "measure", Plan: stage.ResolutionPlan{Seed: 7}}
-	resolve(r)
-	for _, p := range r.Problems() {
-		b.t.Fatalf("problem %+v", p)
-	}
-	raw, err = json.Marshal(with)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return raw
+	return &bench{kindtest.New(t, Kind, endpoint, with), t}
 }
 
 // A published is what a run left behind.
 type published struct {
+	kindtest.Published
 	header      record.AttemptsHeader
 	attempts    []record.Attempt
 	footer      record.AttemptsFooter
 	measurement record.Measurement
 	schedule    schedule
-	limits      map[string]string // code to text
-	findings    []stage.Finding
 }
-
-type closer struct{ *bytes.Buffer }
-
-func (closer) Close() error { return nil }
 
 func (b *bench) run(ctx context.Context) (published, error) {
 	b.t.Helper()
-	s, err := Kind.New(b.resolve())
-	if err != nil {
-		b.t.Fatal(err)
+	out, err := b.Run(ctx)
+	if err != nil && !errors.Is(err, stage.ErrAborted) {
+		return published{}, err
 	}
-	out := stage.NewOutputs(Kind.Spec(), func(name string, _ schemas.ID) (io.WriteCloser, error) {
-		b.written[name] = &bytes.Buffer{}
-		return closer{b.written[name]}, nil
-	})
-	runErr := s.Run(ctx, b.env, stage.NewInputs(b.inputs, b.files, nil), out)
-	if runErr != nil && !errors.Is(runErr, stage.ErrAborted) {
-		return published{}, runErr
-	}
-	return b.collect(out), runErr
-}
-
-func (b *bench) collect(out *stage.Outputs) (p published) {
-	b.t.Helper()
-	c := out.Collect()
-	p.limits = map[string]string{}
-	for i := range c.Limitations {
-		c.Limitations[i].Origin = "measure"
-		p.limits[c.Limitations[i].Code] = c.Limitations[i].Text
-	}
-	p.findings = c.Findings
-	set := stage.NewLimitationSet(c.Limitations...)
+	p := published{Published: out}
 	for name, into := range map[string]any{measurementName: &p.measurement, scheduleName: &p.schedule} {
-		raw, err := c.Documents[name](set)
-		if err != nil {
-			b.t.Fatalf("%s: %v", name, err)
-		}
-		var doc any
-		dec := json.NewDecoder(bytes.NewReader(raw))
-		dec.UseNumber()
-		if err := dec.Decode(&doc); err != nil {
-			b.t.Fatal(err)
-		}
-		if err := schemas.Check(c.Schemas[name], doc); err != nil {
-			b.t.Errorf("%s: %v\n%s", name, err, raw)
-		}
-		if err := json.Unmarshal(raw, into); err != nil {
+		if err := json.Unmarshal(out.Documents[name], into); err != nil {
 			b.t.Fatal(err)
 		}
 	}
-	r, err := record.NewAttemptsReader(b.written[attemptsName])
-	if err != nil {
-		b.t.Fatal(err)
+	r, readErr := record.NewAttemptsReader(bytes.NewReader(out.Streams[attemptsName]))
+	if readErr != nil {
+		b.t.Fatal(readErr)
 	}
 	p.header = r.Header()
 	for a, err := range r.All() {
@@ -179,7 +66,7 @@ func (b *bench) collect(out *stage.Outputs) (p published) {
 	}
 	p.footer = *footer
 	b.addsUp(p)
-	return p
+	return p, err
 }
 
 // addsUp holds what every measurement must hold.
@@ -239,12 +126,12 @@ func TestClosedLoopOnTheEmbeddedEngine(t *testing.T) {
 		t.Errorf("measurement %+v", p.measurement)
 	}
 	for _, code := range []string{"engine.simulated", "client.same-host", "stamps.user-space", "tokens.estimated", "cache.state-unknown", "load.ramp-included", "client.uncalibrated"} {
-		if _, ok := p.limits[code]; !ok {
-			t.Errorf("limitation %s is missing of %v", code, p.limits)
+		if _, ok := p.Limits[code]; !ok {
+			t.Errorf("limitation %s is missing of %v", code, p.Limits)
 		}
 	}
-	if len(p.findings) > 0 {
-		t.Errorf("findings %v", p.findings)
+	if len(p.Findings) > 0 {
+		t.Errorf("findings %v", p.Findings)
 	}
 	if p.header.Stamps != "user" || p.header.Seed != 7 || p.header.Endpoint.BaseURL != nil {
 		t.Errorf("header %+v", p.header)
@@ -268,7 +155,7 @@ func TestDeadEndpointIsAResult(t *testing.T) {
 			t.Errorf("attempt %d: %+v %+v", a.Index, a.Error, a.T)
 		}
 	}
-	if text := p.limits["requests.failed"]; !strings.Contains(text, "5 of 5") || !strings.Contains(text, "transport 5") {
+	if text := p.Limits["requests.failed"]; !strings.Contains(text, "5 of 5") || !strings.Contains(text, "transport 5") {
 		t.Errorf("requests.failed says %q", text)
 	}
 }

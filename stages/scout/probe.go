@@ -118,8 +118,7 @@ func (p *prober) look(ctx context.Context) (url string, status int, err error) {
 
 // facts are what an endpoint says of itself; null with a reason where it does not.
 type facts struct {
-	Engine        *string           `json:"engine"`
-	Version       *string           `json:"version"`
+	Engine        engineName        `json:"-"`      // stands beside the facts
 	Models        []string          `json:"models"` // null where no list is offered
 	ModelListed   *bool             `json:"model_listed"`
 	ContextWindow *int              `json:"context_window"` // tokens
@@ -135,6 +134,12 @@ func (p *prober) facts(ctx context.Context) facts {
 		f.Unknown["context_window"] = "the list of models does not say"
 	}
 	return f
+}
+
+// engineName says which program answers.
+type engineName struct {
+	Name    *string `json:"name"`
+	Version *string `json:"version"`
 }
 
 type modelList struct {
@@ -176,8 +181,8 @@ func (p *prober) models(ctx context.Context, f *facts) {
 			root := m.Root
 			f.Root = &root
 		}
-		if owner := m.OwnedBy; owner != "" && f.Engine == nil {
-			f.Engine = &owner
+		if owner := m.OwnedBy; owner != "" && f.Engine.Name == nil {
+			f.Engine.Name = &owner
 		}
 	}
 	f.ModelListed = &listed
@@ -198,15 +203,15 @@ func (p *prober) version(ctx context.Context, f *facts) {
 	case v.Version == "":
 		f.Unknown["version"] = "the answer holds no version"
 	default:
-		f.Version = &v.Version
+		f.Engine.Version = &v.Version
 	}
 	if v.Engine != "" {
-		f.Engine = &v.Engine
+		f.Engine.Name = &v.Engine
 	}
 	if e := p.target.Endpoint.Engine; e != "" && e != "auto" && e != "none" {
-		f.Engine = &e
+		f.Engine.Name = &e
 	}
-	if f.Engine == nil {
+	if f.Engine.Name == nil {
 		f.Unknown["engine"] = "nothing names it"
 	}
 }

@@ -22,6 +22,7 @@ type document struct {
 	Simulated bool                    `json:"simulated"`
 	StartedAt string                  `json:"started_at"`
 	Ready     readiness               `json:"ready"`
+	Engine    engineName              `json:"engine"`
 	Facts     facts                   `json:"facts"`
 	Weights   *weights                `json:"weights"`
 	SameAs    *string                 `json:"same_as"`
@@ -78,6 +79,7 @@ func (s scout) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *sta
 	s.limit(t, &doc, in, out)
 	s.gate(&doc, out)
 	redactFacts(env, &doc.Facts)
+	doc.Engine = doc.Facts.Engine
 	if err := out.JSON(scoutName, doc); err != nil {
 		return err
 	}
@@ -228,7 +230,7 @@ func slowest(attempts []*record.Attempt) *float64 {
 func wall(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000000Z") }
 
 func redactFacts(env stage.Env, f *facts) {
-	for _, s := range []*string{f.Engine, f.Version, f.Root} {
+	for _, s := range []*string{f.Engine.Name, f.Engine.Version, f.Root} {
 		if s != nil {
 			*s = env.Secrets.Redact(*s)
 		}

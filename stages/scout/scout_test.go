@@ -1,0 +1,250 @@
+package scout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"anvil/pipeline/stage"
+	"anvil/stages/internal/kindtest"
+	"anvil/stages/record"
+)
+
+func run(t *testing.T, b *kindtest.Bench) (document, kindtest.Published, error) {
+	t.Helper()
+	p, err := b.Run(t.Context())
+	var doc document
+	if err == nil || errors.Is(err, stage.ErrAborted) {
+		if err := json.Unmarshal(p.Documents[scoutName], &doc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return doc, p, err
+}
+
+// fake is an engine of which each part can be put out of order.
+type fake struct {
+	health, models, version, chat http.HandlerFunc
+}
+
+func (f *fake) serve(t *testing.T) string {
+	t.Helper()
+	mux := http.NewServeMux()
+	for path, h := range map[string]http.HandlerFunc{
+		"/health": f.health, "/v1/models": f.models, "/version": f.version, "/v1/chat/completions": f.chat,
+	} {
+		if h != nil {
+			mux.HandleFunc(path, h)
+		}
+	}
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s.URL + "/v1"
+}
+
+func say(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+func stream(texts ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, s := range texts {
+			_, _ = w.Write([]byte("data: " + s + "\n\n"))
+		}
+	}
+}
+
+const (
+	hello  = `{"model":"m","choices":[{"index":0,"delta":{"content":"hello"}}]}`
+	finish = `{"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":100,"completion_tokens":1}}`
+)
+
+func at(url string) map[string]any { return map[string]any{"base_url": url, "model": "m", "sim": nil} }
+
+func TestScoutOfTheEmbeddedEngine(t *testing.T) {
+	b := kindtest.New(t, Kind, nil, map[string]any{"requests": 3, "max_tokens": 8})
+	doc, p, err := run(t, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !doc.Simulated || doc.Outcomes[record.OutcomeOK]+doc.Outcomes[record.OutcomeTruncated] != 3 || len(doc.Requests) != 3 {
+		t.Errorf("simulated %v, outcomes %v", doc.Simulated, doc.Outcomes)
+	}
+	if doc.Facts.ModelListed == nil || !*doc.Facts.ModelListed || doc.Engine.Version == nil || *doc.Engine.Version == "" {
+		t.Errorf("engine %+v facts %+v", doc.Engine, doc.Facts)
+	}
+	if doc.BytesPerToken == nil || *doc.BytesPerToken < 1 || *doc.BytesPerToken > 10 {
+		t.Errorf("bytes per token %v", doc.BytesPerToken)
+	}
+	if doc.Canary == nil || !doc.Canary.Passed || len(doc.Canary.Answers) != 3 || len(doc.Prompts) != 6 {
+		t.Errorf("canary %+v, %d prompts", doc.Canary, len(doc.Prompts))
+	}
+	if _, ok := p.Limits["engine.simulated"]; !ok || len(p.Findings) > 0 {
+		t.Errorf("limitations %v, findings %v", p.Limits, p.Findings)
+	}
+}
+
+func TestWhatAnEngineDoesNotOfferIsUnknown(t *testing.T) {
+	f := &fake{chat: stream(hello, finish, "[DONE]")}
+	b := kindtest.New(t, Kind, at(f.serve(t)), map[string]any{"requests": 1, "canary": "off"})
+	doc, p, err := run(t, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc.Facts.Models != nil || doc.Facts.ModelListed != nil || doc.Engine.Version != nil || doc.ContextWindow != nil {
+		t.Errorf("facts %+v", doc.Facts)
+	}
+	if doc.Facts.Unknown["models"] != "not offered" || doc.Facts.Unknown["version"] != "not offered" {
+		t.Errorf("reasons %v", doc.Facts.Unknown)
+	}
+	if doc.Canary != nil || len(p.Findings) > 0 {
+		t.Errorf("canary %+v, findings %v", doc.Canary, p.Findings)
+	}
+}
+
+func TestGates(t *testing.T) {
+	list := say(200, `{"data":[{"id":"other","max_model_len":4096}]}`)
+	cases := []struct {
+		name string
+		fake fake
+		with map[string]any
+		want string // code of the finding
+		text string
+	}{
+		{"requests fail", fake{chat: say(500, "broken")}, map[string]any{}, "gate.min_ok", "0 of 2"},
+		{"a half may fail", fake{chat: say(500, "broken")}, map[string]any{"gate": map[string]any{"min_ok": 0}}, "", ""},
+		{"another model is served", fake{models: list, chat: stream(hello, finish, "[DONE]")}, map[string]any{"gate": map[string]any{"model_listed": true}}, "gate.model_listed", "other"},
+		{"no list of models", fake{chat: stream(hello, finish, "[DONE]")}, map[string]any{"gate": map[string]any{"model_listed": true}}, "gate.model_listed", "not offered"},
+		{"no output", fake{chat: stream(finish, "[DONE]")}, map[string]any{"gate": map[string]any{"min_ok": 0, "max_first_output": "1s"}}, "gate.max_first_output", "no request"},
+		{"late output", fake{chat: stream(hello, finish, "[DONE]")}, map[string]any{"gate": map[string]any{"max_first_output": "1ns"}}, "gate.max_first_output", "wants"},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			with := map[string]any{"canary": "off"}
+			for k, v := range tc.with {
+				with[k] = v
+			}
+			b := kindtest.New(t, Kind, at(tc.fake.serve(t)), with)
+			_, p, err := run(t, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.want == "" && len(p.Findings) == 0 {
+				return
+			}
+			if len(p.Findings) != 1 || p.Findings[0].Code != tc.want || !strings.Contains(p.Findings[0].Text, tc.text) {
+				t.Errorf("findings %v, want %s with %q", p.Findings, tc.want, tc.text)
+			}
+		})
+	}
+}
+
+func TestCanaryThatIsNotAnsweredIsAFinding(t *testing.T) {
+	var n atomic.Int64
+	f := &fake{chat: func(w http.ResponseWriter, r *http.Request) {
+		if n.Add(1) > 2 {
+			say(500, "broken")(w, r)
+			return
+		}
+		stream(hello, finish, "[DONE]")(w, r)
+	}}
+	_, p, err := run(t, kindtest.New(t, Kind, at(f.serve(t)), map[string]any{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Findings) != 1 || p.Findings[0].Code != "gate.canary" {
+		t.Errorf("findings %v", p.Findings)
+	}
+}
+
+func TestWaitsUntilTheEndpointIsReady(t *testing.T) {
+	var n atomic.Int64
+	f := &fake{
+		health: func(w http.ResponseWriter, r *http.Request) {
+			if n.Add(1) < 4 {
+				say(503, "loading")(w, r)
+			}
+		},
+		chat: stream(hello, finish, "[DONE]"),
+	}
+	b := kindtest.New(t, Kind, at(f.serve(t)), map[string]any{"requests": 1, "canary": "off", "ready": map[string]any{"interval": "1ms"}})
+	doc, _, err := run(t, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc.Ready.Probes != 4 || doc.Ready.Status != 200 {
+		t.Errorf("ready %+v, want 4 probes", doc.Ready)
+	}
+}
+
+func TestEndpointThatNeverAnswersFailsTheStage(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	url := s.URL + "/v1"
+	s.Close()
+	b := kindtest.New(t, Kind, at(url), map[string]any{"ready": map[string]any{"timeout": "50ms", "interval": "10ms"}})
+	_, _, err := run(t, b)
+	if !errors.Is(err, errNotReady) && (err == nil || !strings.Contains(err.Error(), errNotReady.Error())) {
+		t.Fatalf("error %v", err)
+	}
+	for _, part := range []string{"endpoint target", url[:len(url)-3], "is the server running"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error %q does not say %q", err, part)
+		}
+	}
+}
+
+func TestStopWhileWaitingIsAborted(t *testing.T) {
+	f := &fake{health: say(503, "loading")}
+	b := kindtest.New(t, Kind, at(f.serve(t)), map[string]any{})
+	close(b.Stop)
+	if _, err := b.Run(context.Background()); !errors.Is(err, stage.ErrAborted) {
+		t.Errorf("error %v, want aborted", err)
+	}
+}
+
+func TestPromptsAreDisjointFromMeasuresUnlessSameAs(t *testing.T) {
+	plain := kindtest.New(t, Kind, nil, map[string]any{})
+	own, problems := plain.Resolve()
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	same := kindtest.New(t, Kind, nil, map[string]any{"same_as": "measure"})
+	same.Peers["measure"] = stage.Peer{ID: "measure", Of: "measure", Kind: "measure", With: map[string]any{
+		"workload": map[string]any{"source": "synthetic", "context_tokens": json.Number("512"), "cache_mode": "unique", "shared_prefix_tokens": json.Number("0"), "seed": nil, "response_words": json.Number("0"), "controlled_output": "observe", "canaries": false},
+		"sampling": map[string]any{"temperature": json.Number("0.5"), "thinking": "default"},
+	}}
+	matched, problems := same.Resolve()
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	first := func(raw json.RawMessage) string {
+		var c config
+		if err := json.Unmarshal(raw, &c); err != nil {
+			t.Fatal(err)
+		}
+		source, err := c.Workload.Open(nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Workload.Stream + " " + source.At(0).Text[:16]
+	}
+	if a, b := first(own), first(matched); a[:5] != "scout" || b[:7] != "measure" || a[6:] == b[8:] {
+		t.Errorf("scout's own begins %q, the matched one %q", a, b)
+	}
+	for id, want := range map[string]string{"nothing": "no stage", "scout": "is a scout stage"} {
+		b := kindtest.New(t, Kind, nil, map[string]any{"same_as": id})
+		b.Peers["scout"] = stage.Peer{ID: "scout", Kind: "scout"}
+		if _, problems := b.Resolve(); len(problems) != 1 || !strings.Contains(problems[0].Message, want) {
+			t.Errorf("same_as %s: problems %v, want %q", id, problems, want)
+		}
+	}
+}

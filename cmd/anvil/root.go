@@ -60,6 +60,7 @@ written down as a limitation and carried into the final record.
 		newArtifactCommand(a),
 		newProvenanceCommand(a),
 		newWeightsCommand(a),
+		newSimCommand(a),
 		newSchemaCommand(a),
 		newCompletionCommand(a),
 		newVersionCommand(a),

@@ -54,7 +54,7 @@ func checkLoopback(addr string) error {
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("address %q: not a loopback address", addr)
+	return fmt.Errorf("address %q: the simulated engine asks nobody for a key and listens on loopback addresses only, for example 127.0.0.1:0", addr)
 }
 
 // BaseURL returns what a plan's base_url would be: "http://127.0.0.1:PORT/v1".

@@ -11,7 +11,7 @@ import (
 // as the only letter that stands by itself.
 var choiceGrader = graderType{
 	name: "choice", needText: true,
-	keys: map[string]any{"value": nil, "from": nil, "letters": "ABCD"}, build: buildChoice,
+	keys: map[string]any{"value": nil, "from": defaultFrom, "letters": "ABCD"}, build: buildChoice,
 }
 
 type choice struct {

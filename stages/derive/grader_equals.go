@@ -5,7 +5,7 @@ import "strings"
 // equals: the whole answer is one of the acceptable texts.
 var equalsGrader = graderType{
 	name: "equals", needText: true,
-	keys:  map[string]any{"value": nil, "from": nil, "ignore_case": false, "trim": true},
+	keys:  map[string]any{"value": nil, "from": defaultFrom, "ignore_case": false, "trim": true},
 	build: buildEquals,
 }
 

@@ -11,7 +11,7 @@ import (
 // units are given, is within abs or rel of the expected one.
 var numberGrader = graderType{
 	name: "number", needText: true,
-	keys: map[string]any{"value": nil, "from": nil, "abs": 0, "rel": 0, "units": nil}, build: buildNumber,
+	keys: map[string]any{"value": nil, "from": defaultFrom, "abs": 0, "rel": 0, "units": nil}, build: buildNumber,
 }
 
 type number struct {

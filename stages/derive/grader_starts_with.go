@@ -6,7 +6,7 @@ import "strings"
 // before it left aside.
 var startsWithGrader = graderType{
 	name: "starts_with", needText: true,
-	keys: map[string]any{"value": nil, "from": nil}, build: buildStartsWith,
+	keys: map[string]any{"value": nil, "from": defaultFrom}, build: buildStartsWith,
 }
 
 type startsWith struct{ want literalSource }

@@ -13,7 +13,7 @@ import (
 // best one counts.
 var toolCallGrader = graderType{
 	name: "tool_call",
-	keys: map[string]any{"name": nil, "from": nil, "arguments": nil, "min_f1": 1}, build: buildToolCall,
+	keys: map[string]any{"name": nil, "from": defaultFrom, "arguments": nil, "min_f1": 1}, build: buildToolCall,
 }
 
 type toolCall struct {

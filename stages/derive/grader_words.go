@@ -10,7 +10,7 @@ import (
 // words: the answer has exactly the requested number of words.
 var wordsGrader = graderType{
 	name: "words", needText: true,
-	keys: map[string]any{"requested": nil, "from": nil}, build: buildWords,
+	keys: map[string]any{"requested": nil, "from": defaultFrom}, build: buildWords,
 }
 
 type words struct {

@@ -59,7 +59,7 @@ func (c *counter) add(n *int64) {
 func newTally(o Objectives) *tally {
 	return &tally{
 		objectives: o, outcomes: map[record.Outcome]int{}, series: make([]series, len(figures)),
-		models: map[string]int{}, met: map[string]int{},
+		models: map[string]int{}, met: map[string]int{}, cases: []record.Case{},
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"sync"
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
@@ -30,7 +32,7 @@ func (v *validation) readAll() {
 		}
 		var err error
 		switch {
-		case lineSchemas[a.Schema]:
+		case slices.Contains(lineSchemas, a.Schema):
 			err = v.readLines(a)
 		case known(a.Schema):
 			err = v.readDocument(a, i == 0)
@@ -49,7 +51,7 @@ func (v *validation) readAll() {
 }
 
 // lineSchemas are the ids whose files are JSON Lines with a header and a footer.
-var lineSchemas = map[schemas.ID]bool{record.AttemptsSchema: true, record.GradesSchema: true, "anvil.replies/v1": true}
+var lineSchemas = []schemas.ID{record.AttemptsSchema, record.GradesSchema}
 
 func known(id schemas.ID) bool {
 	_, err := schemas.Source(id)
@@ -170,10 +172,11 @@ func (v *validation) readLines(a stage.Artifact) (err error) {
 		return errors.Join(file.err, err)
 	}
 	defer func() { err = errors.Join(err, lines.Close()) }()
-	checker, err := newLineChecker(a.Schema)
+	checkers, err := lineCheckers()
 	if err != nil {
 		return err
 	}
+	checker := checkers[a.Schema]
 	faulty := 0
 	for faulty < maxFaultyLines {
 		line, err := lines.Next()
@@ -214,17 +217,23 @@ func (f *failing) Read(p []byte) (int, error) {
 // A lineChecker knows the schemas of a header, a row and a footer.
 type lineChecker struct{ header, row, footer *shape.Schema }
 
-func newLineChecker(id schemas.ID) (*lineChecker, error) {
-	var c lineChecker
-	for name, at := range map[string]**shape.Schema{"header": &c.header, "row": &c.row, "footer": &c.footer} {
-		s, err := shape.Fragment(id, "#/$defs/"+name)
-		if err != nil {
-			return nil, err
+// lineCheckers compiles them once: a file may have a million lines, and a
+// validation many files.
+var lineCheckers = sync.OnceValues(func() (map[schemas.ID]*lineChecker, error) {
+	out := map[schemas.ID]*lineChecker{}
+	for _, id := range lineSchemas {
+		var c lineChecker
+		for name, at := range map[string]**shape.Schema{"header": &c.header, "row": &c.row, "footer": &c.footer} {
+			s, err := shape.Fragment(id, "#/$defs/"+name)
+			if err != nil {
+				return nil, err
+			}
+			*at = s
 		}
-		*at = s
+		out[id] = &c
 	}
-	return &c, nil
-}
+	return out, nil
+})
 
 func (v *validation) checkLine(a stage.Artifact, c *lineChecker, line []byte, number int) bool {
 	at := fmt.Sprintf("/%d", number)

@@ -1,0 +1,335 @@
+package derive_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"anvil/pipeline/digest"
+	"anvil/pipeline/stage"
+	"anvil/stages/record"
+)
+
+func TestValidateReachesLevel3(t *testing.T) {
+	l, p, _ := golden(t)
+	v := l.validate(p.artifacts["record.json"])
+	for _, problem := range v.Problems {
+		t.Errorf("%s%s %s: %s", problem.Artifact, problem.Pointer, problem.Rule, problem.Text)
+	}
+	if !v.OK || v.Level != 3 || v.BytesEqual == nil || !*v.BytesEqual {
+		t.Errorf("ok %v, level %d, bytes equal %v", v.OK, v.Level, v.BytesEqual)
+	}
+	if want := []string{"grade/grades.jsonl", "summarize/record.json"}; !slices.Equal(v.Rederived, want) {
+		t.Errorf("derived again %v, want %v", v.Rederived, want)
+	}
+	if v.Artifacts != 5 { // record, attempts, measurement, grades, dataset
+		t.Errorf("%d artifacts read, want 5", v.Artifacts)
+	}
+}
+
+// replaced is the closure of a record whose bytes were exchanged: what a forger
+// makes who also mends the digests.
+func (l *lab) replaced(old stage.Artifact, doc []byte) (stage.Artifact, *closure) {
+	c := l.closure(old)
+	set := old.LimitationSet()
+	a := l.artifact(old.Stage, old.Name, old.Schema, doc, set)
+	c.made[a.SHA256] = c.made[old.SHA256]
+	return a, c
+}
+
+// A mutation changes one scalar of a document, in place in its bytes.
+type mutation struct {
+	pointer  string
+	from, to int // of the scalar's text
+	text     string
+}
+
+var digits = regexp.MustCompile(`/[0-9]+`)
+
+// mutations lists one change for every scalar of a document.
+func mutations(t *testing.T, doc []byte) []mutation {
+	t.Helper()
+	var out []mutation
+	dec := json.NewDecoder(bytes.NewReader(doc))
+	dec.UseNumber()
+	var walk func(pointer string)
+	walk = func(pointer string) {
+		tok, err := dec.Token()
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := int(dec.InputOffset())
+		switch tok := tok.(type) {
+		case json.Delim:
+			for i := 0; dec.More(); i++ {
+				at := fmt.Sprintf("%s/%d", pointer, i)
+				if tok == '{' {
+					key, _ := dec.Token()
+					at = pointer + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key.(string))
+				}
+				walk(at)
+			}
+			_, _ = dec.Token()
+		default:
+			text, changed := change(tok)
+			from := bytes.LastIndex(doc[:end], []byte(text))
+			out = append(out, mutation{pointer, from, end, changed})
+		}
+	}
+	walk("")
+	return out
+}
+
+// change returns a scalar's text and another one of its type.
+func change(v any) (text, changed string) {
+	switch v := v.(type) {
+	case nil:
+		return "null", `"something"`
+	case bool:
+		return fmt.Sprint(v), fmt.Sprint(!v)
+	case json.Number:
+		if strings.ContainsAny(v.String(), ".eE") {
+			f, _ := v.Float64()
+			return v.String(), fmt.Sprint(f*1.000001 + 1e-9)
+		}
+		return v.String(), v.String() + "1"
+	case string:
+		var b strings.Builder
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		_ = enc.Encode(v)
+		text := strings.TrimSuffix(b.String(), "\n")
+		if len(v) == 64 { // digests stay digests
+			flip := "0"
+			if v[63] == '0' {
+				flip = "1"
+			}
+			return text, `"` + v[:63] + flip + `"`
+		}
+		return text, text[:len(text)-1] + `x"`
+	}
+	return "", ""
+}
+
+// explained are the scalars of a final record that no rule and nothing in the
+// closure witnesses, each with the reason.
+var explained = map[string]string{
+	"/plan/sha256":          "the plan's text is no part of the closure: run.json and the run's statement hold its digest",
+	"/plan/resolved_sha256": "as the plan's",
+}
+
+// every asks for all scalars; without it of each kind, such as the unit of a
+// metric, the first six stand for all. CI and the last word on a change use it.
+var every = flag.Bool("every", false, "change every scalar of the golden record")
+
+func TestEveryScalarOfARecordIsWitnessed(t *testing.T) {
+	l, p, _ := golden(t)
+	doc := p.raw["record.json"]
+	all := mutations(t, doc)
+	if !*every {
+		seen := map[string]int{}
+		all = slices.DeleteFunc(all, func(m mutation) bool {
+			kind := digits.ReplaceAllString(m.pointer, "/#")
+			seen[kind]++
+			return seen[kind] > 6
+		})
+	}
+	var survivors []string
+	for _, m := range all {
+		forged := slices.Concat(doc[:m.from], []byte(m.text), doc[m.to:])
+		// The forger also gives the record a fitting id, the id's own change excepted.
+		if m.pointer != "/id" {
+			blank := bytes.Replace(forged, forged[bytes.Index(forged, []byte(`"rec-`)):][:22], []byte(`"`+record.BlankID+`"`), 1)
+			minted, err := record.MintID(blank)
+			if err != nil {
+				t.Fatal(err)
+			}
+			forged = minted
+		}
+		a, c := l.replaced(p.artifacts["record.json"], forged)
+		if validateWith(t, a, c).OK {
+			survivors = append(survivors, m.pointer)
+		}
+	}
+	var want []string
+	for pointer := range explained {
+		want = append(want, pointer)
+	}
+	slices.Sort(want)
+	slices.Sort(survivors)
+	if !slices.Equal(survivors, want) {
+		t.Errorf("of %d changed scalars these survive: %v, want %v", len(all), survivors, want)
+	}
+	t.Logf("%d scalars changed, %d caught, survivors %v", len(all), len(all)-len(survivors), survivors)
+}
+
+func TestEveryByteOfTheClosureIsWitnessed(t *testing.T) {
+	l, p, _ := golden(t)
+	rec := p.artifacts["record.json"]
+	for _, a := range append(l.closure(rec).all, rec) {
+		whole := l.objects[a.SHA256]
+		flipped := bytes.Clone(whole)
+		flipped[len(flipped)/2] ^= 0x20
+		l.objects[a.SHA256] = flipped
+		v := validateWith(t, rec, l.closure(rec))
+		l.objects[a.SHA256] = whole
+		if v.OK || v.Level != 0 {
+			t.Errorf("%s/%s: level %d with a flipped byte", a.Stage, a.Name, v.Level)
+		}
+		if i := slices.IndexFunc(v.Problems, func(p record.ValidationProblem) bool { return p.Rule == "digest" && p.Artifact == a.Stage+"/"+a.Name }); i < 0 {
+			t.Errorf("%s/%s is not named: %+v", a.Stage, a.Name, v.Problems)
+		}
+	}
+}
+
+func TestAMissingObjectIsNamed(t *testing.T) {
+	l, p, _ := golden(t)
+	rec := p.artifacts["record.json"]
+	for _, a := range l.closure(rec).all {
+		whole := l.objects[a.SHA256]
+		delete(l.objects, a.SHA256)
+		v := validateWith(t, rec, l.closure(rec))
+		l.objects[a.SHA256] = whole
+		if v.Level != 0 || v.Problems[0].Artifact != a.Stage+"/"+a.Name || v.Problems[0].Rule != "unreadable" {
+			t.Errorf("%s/%s: level %d, first problem %+v", a.Stage, a.Name, v.Level, v.Problems[0])
+		}
+	}
+}
+
+func TestALostLimitationIsNamed(t *testing.T) {
+	l, p, f := golden(t)
+	rec := p.artifacts["record.json"]
+	for i, lost := range f.Limitations {
+		kept := stage.NewLimitationSet(slices.Delete(slices.Clone(f.Limitations), i, i+1)...)
+		// A record made as if the limitation had never been: consistent in itself.
+		forged := f
+		forged.Limitations = nil
+		forged.Count = len(kept)
+		_, forged.SetSHA256 = kept.Canonical()
+		forged.ID = record.BlankID
+		doc, err := stage.MarshalDocument(forged, kept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if doc, err = record.MintID(doc); err != nil {
+			t.Fatal(err)
+		}
+		c := l.closure(rec)
+		a := l.artifact(rec.Stage, rec.Name, rec.Schema, doc, kept)
+		c.made[a.SHA256] = c.made[rec.SHA256]
+		v := validateWith(t, a, c)
+		if !slices.ContainsFunc(v.Problems, func(p record.ValidationProblem) bool {
+			return p.Rule == "limitation-missing" && strings.Contains(p.Text, lost.Code)
+		}) {
+			t.Errorf("%s of %s was lost unnoticed; problems %+v", lost.Code, lost.Origin, v.Problems)
+		}
+	}
+}
+
+func TestAnInventedLimitationIsNamed(t *testing.T) {
+	l, p, f := golden(t)
+	rec := p.artifacts["record.json"]
+	invented := stage.Limitation{Code: "tls.unverified", Severity: stage.Caveat, Origin: "measure", AppliesTo: []string{"*"}, Text: "x"}
+	set := f.Limitations.Union(stage.NewLimitationSet(invented))
+	f.Limitations, f.ID, f.Count = nil, record.BlankID, len(set)
+	_, f.SetSHA256 = set.Canonical()
+	doc, err := stage.MarshalDocument(f, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc, err = record.MintID(doc); err != nil {
+		t.Fatal(err)
+	}
+	c := l.closure(rec)
+	a := l.artifact(rec.Stage, rec.Name, rec.Schema, doc, set)
+	c.made[a.SHA256] = c.made[rec.SHA256]
+	v := validateWith(t, a, c)
+	if !slices.ContainsFunc(v.Problems, func(p record.ValidationProblem) bool { return p.Rule == "limitation-unwitnessed" }) {
+		t.Errorf("problems %+v", v.Problems)
+	}
+	// The executor's own cannot be computed here and are no fault.
+	if v := l.validate(l.withRunLimitation(rec)); !v.OK {
+		t.Errorf("a limitation of origin run: %+v", v.Problems)
+	}
+}
+
+// withRunLimitation is the record as another run takes it over: the same bytes
+// with a set that the executor extended.
+func (l *lab) withRunLimitation(rec stage.Artifact) stage.Artifact {
+	reused := stage.Limit("run.reused-evidence")
+	reused.Origin = stage.OriginRun
+	set := rec.LimitationSet().Union(stage.NewLimitationSet(reused))
+	return l.artifact(rec.Stage, rec.Name, rec.Schema, l.objects[rec.SHA256], set)
+}
+
+func TestForgedGradesAreCaught(t *testing.T) {
+	l, p, _ := golden(t)
+	rec := p.artifacts["record.json"]
+	grades := l.made[rec.SHA256].Inputs["grades"][0]
+	forged := bytes.Replace(l.objects[grades.SHA256], []byte(`"verdict":"fail"`), []byte(`"verdict":"pass"`), 1)
+	a := l.artifact(grades.Stage, grades.Name, grades.Schema, forged, grades.LimitationSet())
+	l.made[a.SHA256] = l.made[grades.SHA256]
+	made := l.made[rec.SHA256]
+	inputs := map[string][]stage.Artifact{}
+	for port, as := range made.Inputs {
+		inputs[port] = as
+	}
+	inputs["grades"] = []stage.Artifact{a}
+	made.Inputs = inputs
+	l.made[rec.SHA256] = made
+	v := validateWith(t, rec, l.closure(rec))
+	if !slices.ContainsFunc(v.Problems, func(p record.ValidationProblem) bool {
+		return p.Artifact == "grade/grades.jsonl" && p.Rule == "rederive" && strings.HasSuffix(p.Pointer, "/verdict")
+	}) {
+		t.Errorf("problems %+v", v.Problems)
+	}
+}
+
+func TestARecordThatIsNoJSONIsLevel1(t *testing.T) {
+	l, p, _ := golden(t)
+	rec := p.artifacts["record.json"]
+	for name, doc := range map[string]string{"empty": "", "cut": string(p.raw["record.json"][:500]), "array": "[]", "twice": `{"schema":"anvil.record/v1","schema":"x"}`} {
+		a, c := l.replaced(rec, []byte(doc))
+		if v := validateWith(t, a, c); v.OK || v.Level != 1 {
+			t.Errorf("%s: ok %v, level %d, want level 1", name, v.OK, v.Level)
+		}
+	}
+}
+
+func TestAnImportedRecordReachesLevel2(t *testing.T) {
+	l, p, _ := golden(t)
+	rec := p.artifacts["record.json"]
+	c := l.closure(rec)
+	delete(c.made, rec.SHA256)
+	if v := validateWith(t, rec, c); v.Level != 2 || v.BytesEqual != nil {
+		t.Errorf("level %d, bytes equal %v, problems %+v", v.Level, v.BytesEqual, v.Problems)
+	}
+}
+
+func TestGoldenRecord(t *testing.T) {
+	_, p, _ := golden(t)
+	path := filepath.Join("testdata", "record.golden.json")
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, p.raw["record.json"], 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(want, p.raw["record.json"]) {
+		t.Errorf("the record differs from %s (run with -update and look at the difference): got %s, want %s",
+			path, digest.FromBytes(p.raw["record.json"]), digest.FromBytes(want))
+	}
+}

@@ -1,0 +1,93 @@
+package grade
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"anvil/pipeline/stage"
+	"anvil/schemas"
+)
+
+// resolved fills a configuration as a plan is read, and resolves it below a
+// measure stage with the given workload.
+func resolved(t *testing.T, with, workload string) *stage.Resolution {
+	t.Helper()
+	r := &stage.Resolution{With: object(t, with), ID: "grade"}
+	if err := schemas.Fill("anvil.grade-config/v1", r.With); err != nil {
+		t.Fatal(err)
+	}
+	if workload != "" {
+		r.Upstream = []stage.Peer{{ID: "measure", Of: "measure", Kind: "measure", With: map[string]any{"workload": object(t, workload)}}}
+	}
+	resolve(r)
+	return r
+}
+
+func object(t *testing.T, src string) map[string]any {
+	t.Helper()
+	dec := json.NewDecoder(strings.NewReader(src))
+	dec.UseNumber()
+	var m map[string]any
+	if err := dec.Decode(&m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+const sent = `{"source": "dataset", "file": "sent.jsonl", "format": "anvil", "epochs": 1}`
+
+func TestDatasetComesFromTheMeasurement(t *testing.T) {
+	r := resolved(t, `{"graders": [{"id": "a", "type": "equals"}]}`, sent)
+	if len(r.Problems()) > 0 || r.With["dataset"] != "sent.jsonl" || r.With["reducer"] != "none" {
+		t.Errorf("dataset %v, reducer %v, problems %v", r.With["dataset"], r.With["reducer"], r.Problems())
+	}
+	r = resolved(t, `{"dataset": "own.jsonl", "graders": [{"id": "a", "type": "equals"}]}`, sent)
+	if r.With["dataset"] != "own.jsonl" {
+		t.Errorf("dataset %v, want the one that the plan names", r.With["dataset"])
+	}
+}
+
+func TestAResolvedConfigurationMakesAStage(t *testing.T) {
+	r := resolved(t, `{"graders": [{"id": "a", "type": "evidence_fields"}, {"id": "b", "type": "all", "of": [{"id": "c", "type": "regex", "pattern": "x"}]}]}`, sent)
+	raw, err := json.Marshal(r.With)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Kind.New(raw); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestProblems(t *testing.T) {
+	for name, tt := range map[string]struct{ with, workload, pointer, message string }{
+		"no measure":      {`{"graders": [{"id": "a", "type": "equals"}]}`, "", "/dataset", "no measure stage"},
+		"synthetic":       {`{"graders": [{"id": "a", "type": "equals"}]}`, `{"source": "synthetic"}`, "/dataset", "nothing to grade by"},
+		"foreign format":  {`{"graders": [{"id": "a", "type": "equals"}]}`, `{"source": "dataset", "file": "x", "format": "sharegpt", "epochs": 1}`, "/dataset", "sharegpt"},
+		"items repeat":    {`{"graders": [{"id": "a", "type": "equals"}]}`, `{"source": "dataset", "file": "x", "format": "anvil", "epochs": 2}`, "/reducer", "is required"},
+		"k is missing":    {`{"reducer": "pass_at_k", "graders": [{"id": "a", "type": "equals"}]}`, sent, "/k", "is required"},
+		"k without use":   {`{"reducer": "mean", "k": 2, "graders": [{"id": "a", "type": "equals"}]}`, sent, "/k", "belongs to"},
+		"two of an id":    {`{"graders": [{"id": "a", "type": "equals"}, {"id": "a", "type": "equals"}]}`, sent, "/graders/1/id", "second grader"},
+		"bad pattern":     {`{"graders": [{"id": "a", "type": "regex", "pattern": "("}]}`, sent, "/graders/0/pattern", "missing closing"},
+		"bad extraction":  {`{"graders": [{"id": "a", "type": "equals", "extract": {"regex": "x", "group": 2}}]}`, sent, "/graders/0", "no group 2"},
+		"neither":         {`{"graders": [{"id": "a", "type": "contains"}]}`, sent, "/graders/0/any", "required"},
+		"value and from":  {`{"graders": [{"id": "a", "type": "equals", "value": 1, "from": "/x"}]}`, sent, "/graders/0", "exclude each other"},
+		"within of":       {`{"graders": [{"id": "a", "type": "any", "of": [{"id": "b", "type": "length"}]}]}`, sent, "/graders/0/of/0/min", "required"},
+		"unknown metric":  {`{"graders": [{"id": "a", "type": "latency", "metric": "ttft", "at_most": 1}]}`, sent, "/graders/0/metric", "no figure"},
+		"unknown type":    {`{"graders": [{"id": "a", "type": "equal"}]}`, sent, "/graders/0/type", "unknown type"},
+		"a type of later": {`{"graders": [{"id": "a", "type": "exec"}]}`, sent, "/graders/0/type", "later version"},
+		"schema of json":  {`{"graders": [{"id": "a", "type": "json", "schema": "s.json"}]}`, sent, "/graders/0/schema", "later version"},
+	} {
+		r := resolved(t, tt.with, tt.workload)
+		if len(r.Problems()) != 1 || r.Problems()[0].Pointer != tt.pointer || !strings.Contains(r.Problems()[0].Message, tt.message) {
+			t.Errorf("%s: %+v, want one at %s with %q", name, r.Problems(), tt.pointer, tt.message)
+		}
+	}
+}
+
+func TestHintNamesWhatWasMeant(t *testing.T) {
+	r := resolved(t, `{"graders": [{"id": "a", "type": "evidence_field"}]}`, sent)
+	if len(r.Problems()) != 1 || !strings.Contains(r.Problems()[0].Hint, `"evidence_fields"`) {
+		t.Errorf("%+v", r.Problems())
+	}
+}

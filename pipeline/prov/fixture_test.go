@@ -15,6 +15,7 @@ import (
 	"anvil/pipeline/prov"
 	"anvil/pipeline/stage"
 	"anvil/pipeline/store"
+	"anvil/schemas"
 )
 
 // A blueprint is a run to be written: what the executor would have done, with a
@@ -38,6 +39,7 @@ type node struct {
 	leaf     string
 	raised   []stage.Limitation
 	base     bool // executed by the base run and taken over
+	record   bool // its document is a final record
 }
 
 // A built run with its store.
@@ -182,13 +184,17 @@ func (w *work) node(i int) {
 	if w.bp.document != nil {
 		own = w.bp.document(i, set)
 	}
-	body, err := stage.MarshalDocument(map[string]any{"schema": "anvil.demo/v1", "of": n.id}, own)
+	schema := schemas.ID("anvil.demo/v1")
+	if n.record {
+		schema = prov.RecordSchema
+	}
+	body, err := stage.MarshalDocument(map[string]any{"schema": schema, "of": n.id}, own)
 	must(w.tb, err)
 	setDigest := w.putSet(set)
 	for name, b := range map[string][]byte{"doc.json": body} {
 		res.Outputs = append(res.Outputs, prov.Output{
 			Name: name, MediaType: "application/json",
-			Ref: stage.Ref{Schema: "anvil.demo/v1", SHA256: w.put(b), Size: int64(len(b)), Limitations: setDigest},
+			Ref: stage.Ref{Schema: schema, SHA256: w.put(b), Size: int64(len(b)), Limitations: setDigest},
 		})
 	}
 	rows := []byte(fmt.Sprintf("{\"rows of\": %q}\n", n.id))

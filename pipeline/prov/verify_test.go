@@ -1,6 +1,7 @@
 package prov_test
 
 import (
+	"context"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"anvil/pipeline/prov"
+	"anvil/pipeline/stage"
 )
 
 func TestVerifyProvesASoundRun(t *testing.T) {
@@ -173,6 +175,48 @@ func TestVerifySaysWhatKindOfFaultItFound(t *testing.T) {
 				t.Errorf("got ok %v, level %d, want neither", rep.OK, rep.Level)
 			}
 		})
+	}
+}
+
+func TestVerifyDerivesEveryRecordAgain(t *testing.T) {
+	bp := demo()
+	bp.nodes[3].record = true
+	b := build(t, bp)
+	ctx := t.Context()
+	calls := 0
+	again := func(level int, problems ...prov.Problem) prov.RederiveFunc {
+		return func(_ context.Context, record stage.Artifact, c stage.Closure) (int, []prov.Problem, error) {
+			calls++
+			if record.Stage != "summarize" || len(members(c)) != 5 || len(record.LimitationSet()) != 5 {
+				t.Errorf("got %s with closure %v and %d limitations", record.Stage, members(c), len(record.LimitationSet()))
+			}
+			return level, problems, nil
+		}
+	}
+	tests := map[string]struct {
+		rederive prov.RederiveFunc
+		level    int
+		problems int
+	}{
+		"nobody does":     {nil, 2, 0},
+		"all is equal":    {again(3), 3, 0},
+		"a figure is not": {again(2, prov.Problem{Text: "cells[0].metrics[3].value is 4, want 5"}), 2, 1},
+	}
+	for name, tt := range tests {
+		rep, err := prov.Verify(ctx, b.open(t), b.store, prov.VerifyOptions{Rederive: tt.rederive})
+		must(t, err)
+		if rep.Level != tt.level || len(rep.Problems) != tt.problems || rep.OK != (tt.problems == 0) {
+			t.Errorf("%s: got %+v, want level %d and %d problems", name, rep, tt.level, tt.problems)
+		}
+	}
+	if calls != 2 {
+		t.Errorf("the record was derived %d times, want twice", calls)
+	}
+	flip(t, b.store.Path(b.results[0]), 3, 1)
+	rep, err := prov.Verify(ctx, b.open(t), b.store, prov.VerifyOptions{Rederive: again(3)})
+	must(t, err)
+	if calls != 2 || rep.Level != 0 {
+		t.Errorf("got level %d and %d calls, want nothing derived from damaged evidence", rep.Level, calls)
 	}
 }
 

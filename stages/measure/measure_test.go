@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -157,5 +159,154 @@ func TestDeadEndpointIsAResult(t *testing.T) {
 	}
 	if text := p.Limits["requests.failed"]; !strings.Contains(text, "5 of 5") || !strings.Contains(text, "transport 5") {
 		t.Errorf("requests.failed says %q", text)
+	}
+}
+
+// Cells that share a seed send the same prompts: the second one says so, in
+// whichever order they run.
+func TestPromptsOfAnotherCellAreNamed(t *testing.T) {
+	cell := func(n int, seed any) map[string]any {
+		return map[string]any{"load": closed(n, 4), "max_tokens": 4, "workload": map[string]any{"source": "synthetic", "context_tokens": 64, "seed": seed}}
+	}
+	for _, order := range [][2]int{{1, 2}, {2, 1}} {
+		first := newBench(t, nil, cell(order[0], nil))
+		first.Env.Stage = "first"
+		p, err := first.run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, ok := p.Limits["cache.warm-prompts"]; ok {
+			t.Errorf("the first cell says %q", text)
+		}
+		for seed, want := range map[any]string{nil: "requests 0-3, by first", 8: ""} {
+			second := newBench(t, nil, cell(order[1], seed))
+			second.Env.Resources = first.Env.Resources
+			p, err := second.run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := p.Limits["cache.warm-prompts"]; !strings.Contains(text, want) || want == "" && text != "" {
+				t.Errorf("seed %v: the second cell says %q, want %q", seed, text, want)
+			}
+		}
+	}
+}
+
+func TestPromptsOfTheScoutAreNamed(t *testing.T) {
+	with := map[string]any{"load": closed(1, 4), "max_tokens": 4}
+	b := newBench(t, nil, with)
+	p, err := b.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	digests := map[int]string{}
+	for _, a := range p.attempts {
+		digests[a.Index] = a.PromptSHA256.String()
+	}
+	doc, err := json.Marshal(map[string]any{"bytes_per_token": nil, "context_window": 4096, "prompts": []string{digests[1], digests[2]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := newBench(t, nil, with) // another run: only the document knows
+	again.Bind("scout", "anvil.scout/v1", doc)
+	if p, err = again.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if text := p.Limits["cache.warm-prompts"]; !strings.Contains(text, "requests 1-2, by other") {
+		t.Errorf("limitation %q", text)
+	}
+	if p.measurement.ServedWindow == nil || *p.measurement.ServedWindow != 4096 {
+		t.Errorf("served window %v", p.measurement.ServedWindow)
+	}
+}
+
+func TestStopDrainsAndKeepsWhatWasMeasured(t *testing.T) {
+	first := make(chan struct{})
+	release := make(chan struct{})
+	h := serveRaw(t, func(c net.Conn, n int) {
+		_, _ = io.WriteString(c, sse+chunks(delta("a")))
+		if n == 2 {
+			close(first)
+		}
+		if n >= 2 {
+			<-release
+		}
+		_, _ = io.WriteString(c, chunks(finish("stop"), done)+last)
+	})
+	b := newBench(t, map[string]any{"base_url": h.url, "sim": nil}, map[string]any{"load": closed(1, 10), "drain": "20s"})
+	cause := errors.New("interrupt")
+	b.Env.StopCause = func() error { return cause }
+	go func() {
+		<-first
+		close(b.Stop)
+		close(release)
+	}()
+	p, err := b.run(t.Context())
+	if !errors.Is(err, stage.ErrAborted) || !errors.Is(err, cause) {
+		t.Fatalf("error %v, want aborted by the interrupt", err)
+	}
+	got := p.measurement.Accounting.Outcomes
+	if got[record.OutcomeOK] != 3 || got[record.OutcomeNotStarted] != 7 || p.footer.Status != "aborted" || p.measurement.Phase.Status != "aborted" {
+		t.Errorf("outcomes %v, footer %+v", got, p.footer)
+	}
+	if n := h.requests.Load(); n != 3 {
+		t.Errorf("the server saw %d requests, want 3", n)
+	}
+}
+
+func TestDrainEndsWhatDoesNotEnd(t *testing.T) {
+	first := make(chan struct{})
+	h := serveRaw(t, func(c net.Conn, _ int) {
+		_, _ = io.WriteString(c, sse+chunks(delta("a")))
+		close(first)
+	})
+	b := newBench(t, map[string]any{"base_url": h.url, "sim": nil}, map[string]any{"load": closed(1, 3), "drain": "50ms"})
+	go func() { <-first; close(b.Stop) }()
+	p, err := b.run(t.Context())
+	if !errors.Is(err, stage.ErrAborted) {
+		t.Fatalf("error %v", err)
+	}
+	if got := p.measurement.Accounting.Outcomes; got[record.OutcomeClientAbort] != 1 || got[record.OutcomeNotStarted] != 2 {
+		t.Errorf("outcomes %v", got)
+	}
+}
+
+func TestEndOfTheContextStopsAtOnce(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	h := serveRaw(t, func(c net.Conn, _ int) {
+		_, _ = io.WriteString(c, sse+chunks(delta("a")))
+		cancel()
+	})
+	b := newBench(t, map[string]any{"base_url": h.url, "sim": nil}, map[string]any{"load": closed(1, 3), "drain": "1h"})
+	p, err := b.run(ctx)
+	if !errors.Is(err, stage.ErrAborted) {
+		t.Fatalf("error %v", err)
+	}
+	if got := p.measurement.Accounting.Outcomes; got[record.OutcomeClientAbort] != 1 || got[record.OutcomeNotStarted] != 2 {
+		t.Errorf("outcomes %v", got)
+	}
+}
+
+func TestDurationEndsAClosedLoop(t *testing.T) {
+	b := newBench(t, nil, map[string]any{
+		"load":       map[string]any{"mode": "closed", "concurrency": 2, "duration": "300ms"},
+		"max_tokens": 4, "workload": map[string]any{"source": "synthetic", "context_tokens": 16},
+	})
+	p, err := b.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := p.measurement.Accounting.Planned
+	if n < 2 || p.measurement.Accounting.Outcomes[record.OutcomeNotStarted] != 0 {
+		t.Errorf("planned %d, outcomes %v", n, p.measurement.Accounting.Outcomes)
+	}
+	seen := make([]bool, n)
+	for _, a := range p.attempts {
+		seen[a.Index] = true
+	}
+	for i, ok := range seen {
+		if !ok {
+			t.Errorf("index %d is missing", i)
+		}
 	}
 }

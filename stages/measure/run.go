@@ -55,13 +55,18 @@ func (m measure) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *s
 	if !known {
 		n = phase.result.Begun
 	}
-	w := &witness{measure: m, env: env, target: t, scout: seen, drive: drive, phase: phase, planned: n}
+	sent, err := t.Sent()
+	if err != nil {
+		return err
+	}
+	w := &witness{seen: sent, measure: m, env: env, target: t, scout: seen, drive: drive, phase: phase, planned: n}
 	if err := w.write(out, in); err != nil {
 		return err
 	}
 	if err := out.JSON(scheduleName, doc); err != nil {
 		return err
 	}
+	sent.Note(env.Stage, w.sent...)
 	return w.verdict(ctx, out)
 }
 

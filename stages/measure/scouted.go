@@ -26,7 +26,7 @@ func readScout(ctx context.Context, in stage.Inputs) (scouted, error) {
 	if doc.BytesPerToken != nil {
 		s.BytesPerToken = *doc.BytesPerToken
 	}
-	s.ContextWindow = doc.ContextWindow
+	s.Stage, s.ContextWindow = a.Stage, doc.ContextWindow
 	for _, text := range doc.Prompts {
 		d, err := digest.Parse(text)
 		if err != nil {

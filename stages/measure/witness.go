@@ -21,6 +21,7 @@ type witness struct {
 	env     stage.Env
 	target  *target.Target
 	scout   scouted
+	seen    *target.Sent
 	drive   *target.Drive
 	phase   phase
 	planned int
@@ -33,8 +34,9 @@ type witness struct {
 	unknownUsage      int // of them
 	canaries          int // answers that were looked at
 	canaryFailed      int
-	models            map[string]int // that answers name, other than the one asked for
-	warm              []int          // requests whose prompts the scout had sent
+	models            map[string]int   // that answers name, other than the one asked for
+	warm              map[string][]int // requests whose prompts another stage had sent, by that stage
+	sent              []digest.Digest  // prompts that went out now
 }
 
 // An edge is where a request begins or ends.
@@ -45,7 +47,7 @@ type edge struct {
 
 func (w *witness) count(a *record.Attempt) {
 	if w.outcomes == nil {
-		w.outcomes, w.models = map[record.Outcome]int{}, map[string]int{}
+		w.outcomes, w.models, w.warm = map[record.Outcome]int{}, map[string]int{}, map[string][]int{}
 	}
 	w.outcomes[a.Outcome]++
 	if a.T.Start != nil && a.T.Due != nil {
@@ -71,8 +73,22 @@ func (w *witness) count(a *record.Attempt) {
 	if a.Model != nil && *a.Model != w.target.Model() {
 		w.models[*a.Model]++
 	}
-	if w.scout.Prompts[a.PromptSHA256] {
-		w.warm = append(w.warm, a.Index)
+	w.countPrompt(a)
+}
+
+// countPrompt notes a prompt that the engine had seen: by what this run
+// remembers, or by the scout's document, which may be of an earlier run.
+func (w *witness) countPrompt(a *record.Attempt) {
+	if a.T.Sent == nil {
+		return
+	}
+	w.sent = append(w.sent, a.PromptSHA256)
+	by := w.seen.By(a.PromptSHA256)
+	if by == "" && w.scout.Prompts[a.PromptSHA256] {
+		by = w.scout.Stage
+	}
+	if by != "" {
+		w.warm[by] = append(w.warm[by], a.Index)
 	}
 }
 
@@ -222,9 +238,9 @@ func (w *witness) limitInputs(out *stage.Outputs, in stage.Inputs) {
 	if w.measure.Cache.State == "unknown" {
 		out.Limit(stage.Limit("cache.state-unknown"))
 	}
-	if len(w.warm) > 0 {
-		slices.Sort(w.warm)
-		out.Limit(stage.Limit("cache.warm-prompts", "requests", indexes(w.warm)))
+	for _, by := range slices.Sorted(maps.Keys(w.warm)) {
+		slices.Sort(w.warm[by])
+		out.Limit(stage.Limit("cache.warm-prompts", "requests", fmt.Sprintf("requests %s, by %s", indexes(w.warm[by]), by)))
 	}
 }
 
@@ -368,6 +384,7 @@ func worse(verdict, worst string) bool {
 
 // scouted is what measure takes from a scout.
 type scouted struct {
+	Stage         string
 	BytesPerToken float64
 	ContextWindow *int
 	Prompts       map[digest.Digest]bool

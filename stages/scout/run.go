@@ -76,6 +76,11 @@ func (s scout) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *sta
 			return err
 		}
 	}
+	sent, err := t.Sent()
+	if err != nil {
+		return err
+	}
+	sent.Note(env.Stage, doc.Prompts...)
 	s.limit(t, &doc, in, out)
 	s.gate(&doc, out)
 	redactFacts(env, &doc.Facts)

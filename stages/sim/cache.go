@@ -1,9 +1,6 @@
 package sim
 
-import (
-	"container/list"
-	"hash/fnv"
-)
+import "container/list"
 
 const (
 	cacheBlock  = 16      // tokens of a block: only whole blocks are found again
@@ -62,11 +59,15 @@ type blockChain struct {
 	sum    uint64
 }
 
+// add mixes a token into the chain: FNV-1a over everything so far, less its
+// package, which would allocate for every token.
 func (b *blockChain) add(token string) {
-	h := fnv.New64a()
-	h.Write([]byte{byte(b.sum), byte(b.sum >> 8), byte(b.sum >> 16), byte(b.sum >> 24), byte(b.sum >> 32), byte(b.sum >> 40), byte(b.sum >> 48), byte(b.sum >> 56)})
-	h.Write([]byte(token))
-	b.sum = h.Sum64()
+	const offset, prime = 14695981039346656037, 1099511628211
+	h := b.sum ^ offset
+	for i := range len(token) {
+		h = (h ^ uint64(token[i])) * prime
+	}
+	b.sum = (h ^ uint64(len(token))) * prime
 	if b.tokens++; b.tokens%cacheBlock == 0 {
 		b.blocks = append(b.blocks, b.sum)
 	}

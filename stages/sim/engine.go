@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // An Engine is one simulated model. It serves any number of connections and
@@ -18,10 +20,13 @@ type Engine struct {
 	mux      *http.ServeMux
 	observer atomic.Pointer[func(Sent)]
 	handlers sync.WaitGroup // requests being answered
+	bodies   *semaphore.Weighted
+	tokens   atomic.Int64 // generated
 
 	mu      sync.Mutex // guards what follows
 	sched   *scheduler
-	timer   *time.Timer // runs tick when a waiting request begins
+	told    time.Duration // how far the scheduler's time has come
+	timer   *time.Timer   // runs tick when a waiting request begins
 	cache   *prefixCache
 	faults  *faultPlan
 	wrong   spread
@@ -45,7 +50,8 @@ func newEngine(cfg Config, p pacer) (*Engine, error) {
 		cfg: cfg, start: time.Now(), pacer: p,
 		sched: newScheduler(cfg.Slots, cfg.Queue), cache: newPrefixCache(),
 		faults: faults, wrong: newSpread(cfg.Seed, "accuracy"),
-		live: map[*turn]struct{}{}, metrics: newMetrics(),
+		bodies: semaphore.NewWeighted(maxBodies),
+		live:   map[*turn]struct{}{}, metrics: newMetrics(),
 	}
 	e.timer = time.AfterFunc(time.Hour, e.tick)
 	e.timer.Stop()
@@ -90,16 +96,22 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// now is the time since the engine's start. The caller holds mu, so that
-// times of arrival are in the order of arrival.
+// now is the time since the engine's start.
 func (e *Engine) now() time.Duration { return time.Since(e.start) }
 
 // tick starts the requests whose turn has come.
 func (e *Engine) tick() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.sched.advance(e.now())
+	e.sched.advance(e.passed(e.now()))
 	e.rearm()
+}
+
+// passed returns t, or the latest time that the scheduler was told, if that is
+// later. The caller holds mu.
+func (e *Engine) passed(t time.Duration) time.Duration {
+	e.told = max(e.told, t)
+	return e.told
 }
 
 // rearm sets the timer for the next request that begins. The caller holds mu.
@@ -133,7 +145,9 @@ func (e *Engine) admit(r *request, q question, cancel context.CancelFunc) (*turn
 	if e.closed {
 		return nil, overloaded("the engine is shutting down")
 	}
-	t := &turn{request: r, seq: e.seq, arrived: e.now(), cancel: cancel}
+	// A request arrives with the last byte of its body; reading it is not the
+	// model's time. Two that were read side by side keep their order here.
+	t := &turn{request: r, seq: e.seq, arrived: e.passed(r.arrived), cancel: cancel}
 	t.fault = e.faults.of(t.seq)
 	e.seq++
 	t.id = fmt.Sprintf("%s-sim-%d", map[bool]string{true: "chatcmpl", false: "cmpl"}[r.chat], t.seq)
@@ -190,7 +204,7 @@ func (e *Engine) leave(t *turn) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.live, t)
-	e.sched.leave(t.job, e.now())
+	e.sched.leave(t.job, e.passed(e.now()))
 	e.rearm()
 }
 
@@ -203,12 +217,6 @@ func (e *Engine) finished(t *turn, reason string) {
 		t.counted = true
 		e.metrics.finish(t, reason)
 	}
-}
-
-func (e *Engine) generated(tokens int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.metrics.generationTokens += tokens
 }
 
 // due returns the moment of an offset from the begin of t's service.

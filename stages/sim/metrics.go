@@ -12,16 +12,15 @@ import (
 
 // Metrics are the counters that vLLM shows, under its names.
 type metrics struct {
-	cacheQueries     int
-	cacheHits        int
-	promptTokens     int
-	generationTokens int
-	rejected         int
-	finished         map[string]int // by finish reason
-	served           map[served]int
-	ttft             histogram
-	latency          histogram
-	queued           histogram
+	cacheQueries int
+	cacheHits    int
+	promptTokens int
+	rejected     int
+	finished     map[string]int // by finish reason
+	served       map[served]int
+	ttft         histogram
+	latency      histogram
+	queued       histogram
 }
 
 type served struct{ handler, method, status string }
@@ -74,7 +73,7 @@ func (e *Engine) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 func (e *Engine) scrape() []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.sched.advance(e.now())
+	e.sched.advance(e.passed(e.now()))
 	e.rearm()
 	m := e.metrics
 	x := exposition{model: e.cfg.Model}
@@ -85,7 +84,7 @@ func (e *Engine) scrape() []byte {
 	x.one("vllm:prefix_cache_hits_total", "counter", "Prompt tokens found in the prefix cache.", m.cacheHits)
 	x.one("vllm:prompt_tokens_total", "counter", "Prompt tokens of the requests taken in.", m.promptTokens)
 	x.one("vllm:prompt_tokens_cached_total", "counter", "Prompt tokens that were not computed.", m.cacheHits)
-	x.one("vllm:generation_tokens_total", "counter", "Tokens generated.", m.generationTokens)
+	x.one("vllm:generation_tokens_total", "counter", "Tokens generated.", int(e.tokens.Load()))
 	x.one("vllm:num_preemptions_total", "counter", "Preemptions; the simulated engine has none.", 0)
 	x.one("vllm:admission_rejections_total", "counter", "Requests refused because the queue was full.", m.rejected, "reason", "max_num_queued_reqs")
 	x.head("vllm:request_success_total", "counter", "Requests by how they finished.")

@@ -6,11 +6,13 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // What the engine can be asked. Everything else is answered with invented
 // words. All rules read the last message of the user (the prompt, where there
-// are no messages); facts are looked for in all messages.
+// are no messages); facts are looked for in all messages. Letter case matters
+// in markers alone, and a blank is any run of white space.
 //
 // Marker: a prompt that holds ANVIL_REQ_<number>_<5 digits or more> is answered
 // with that marker first; of several the last counts.
@@ -21,20 +23,23 @@ import (
 // Where fewer follow, the words are w00001, w00002 and so on. The colon counts
 // only in the same paragraph.
 //
-// Facts: "one JSON object with exactly these keys: a_key, other_key" is
-// answered with such an object, its keys in the order asked, on one line. The
-// list ends with its line; keys are of lower-case letters, digits and
-// underscores and may stand in quotes. The value of a key is read out of the
-// prompt: the key, its underscores read as blanks, is looked for as the subject
-// of a sentence "the <key> is <value>." or "was", "are", "were", letter case
-// and line breaks aside. The first such sentence counts; its value ends at the
-// first full stop, semicolon or question mark that a blank or the end follows.
-// A value that is a number, thousands separated by commas or not, is answered
-// as one, any other as a string; a key without a sentence is null.
+// Facts: "JSON object with exactly these keys: a_key, other_key" is answered
+// with such an object, its keys in the order asked, on one line. The list ends
+// with its line; keys are of lower-case letters, digits and underscores and may
+// stand in quotes. The value of a key is read out of the prompt: the key, its
+// underscores read as blanks, is looked for as the subject of a sentence "the
+// <key> is <value>." or "was", "are", "were". The first such sentence counts;
+// its value ends at the first full stop, semicolon or question mark that a
+// blank or the end follows. A value that is a number, thousands separated by
+// commas or not, is answered as one, any other as a string; a key without a
+// sentence is null.
+//
+// Prompts are long and an engine that lingers over them would be late: each
+// rule looks for a plain word first, and its expression starts there.
 var (
 	markerRule   = regexp.MustCompile(`ANVIL_REQ_-?[0-9]+_[0-9]{5,}`)
-	codeRule     = regexp.MustCompile(`(?i)\bexactly\s+([0-9]{1,5})\s+(?:numbered\s+)?code\s+words\b`)
-	factsRule    = regexp.MustCompile(`(?i)\bone\s+JSON\s+object\s+with\s+exactly\s+these\s+keys:[ \t]*([^\r\n]+)`)
+	codeRule     = regexp.MustCompile(`^exactly\s+([0-9]{1,5})\s+(?:numbered\s+)?code\s+words\b`)
+	factsRule    = regexp.MustCompile(`^json\s+object\s+with\s+exactly\s+these\s+keys:[ \t]*([^\r\n]+)`)
 	keyRule      = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 	plainNumber  = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`)
 	commaNumber  = regexp.MustCompile(`^-?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]+)?$`)
@@ -44,6 +49,7 @@ var (
 const (
 	maxKeys      = 64
 	maxCodeWords = 8192
+	maxValue     = 500 // bytes
 )
 
 // A question is what a prompt asks of the rules above.
@@ -60,18 +66,57 @@ type fact struct{ key, value string }
 // whole prompt.
 func readQuestion(all, last string) question {
 	var q question
-	if markers := markerRule.FindAllString(last, -1); len(markers) > 0 {
-		q.marker = markers[len(markers)-1]
+	if strings.Contains(last, "ANVIL_REQ_") {
+		if markers := markerRule.FindAllString(last, -1); len(markers) > 0 {
+			q.marker = markers[len(markers)-1]
+		}
 	}
-	q.words = codeWords(last)
-	for _, key := range askedKeys(last) {
-		q.facts = append(q.facts, fact{key, lookUp(all, key)})
+	lower := lowerASCII(last)
+	q.words = codeWords(last, lower)
+	keys := askedKeys(last, lower)
+	if len(keys) == 0 {
+		return q
+	}
+	flat := strings.Join(strings.Fields(all), " ")
+	lower = lowerASCII(flat)
+	for _, key := range keys {
+		q.facts = append(q.facts, fact{key, lookUp(flat, lower, key)})
 	}
 	return q
 }
 
-func codeWords(text string) []string {
-	m := codeRule.FindStringSubmatchIndex(text)
+// lowerASCII keeps the position of every byte, which strings.ToLower does not.
+func lowerASCII(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+// find returns the match of a rule at the first place where word stands and
+// the rule applies; positions count from the start of text.
+func find(text, word string, rule *regexp.Regexp) []int {
+	for from := 0; ; {
+		i := strings.Index(text[from:], word)
+		if i < 0 {
+			return nil
+		}
+		from += i
+		if m := rule.FindStringSubmatchIndex(text[from:]); m != nil {
+			for k := range m {
+				m[k] += from
+			}
+			return m
+		}
+		from += len(word)
+	}
+}
+
+func codeWords(text, lower string) []string {
+	m := find(lower, "exactly", codeRule)
 	if m == nil {
 		return nil
 	}
@@ -84,7 +129,7 @@ func codeWords(text string) []string {
 		rest = rest[:end[0]]
 	}
 	_, list, _ := strings.Cut(rest, ":")
-	listed := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || strings.ContainsRune(" \t\r\n", r) })
+	listed := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	words := make([]string, n)
 	for i := range words {
 		words[i] = fmt.Sprintf("w%05d", i+1)
@@ -95,12 +140,12 @@ func codeWords(text string) []string {
 	return words
 }
 
-func askedKeys(text string) (keys []string) {
-	m := factsRule.FindStringSubmatch(text)
+func askedKeys(text, lower string) (keys []string) {
+	m := find(lower, "json", factsRule)
 	if m == nil {
 		return nil
 	}
-	for _, item := range strings.Split(m[1], ",") {
+	for item := range strings.SplitSeq(text[m[2]:m[3]], ",") {
 		key := strings.Trim(item, " \t.\"'`")
 		if !keyRule.MatchString(key) || len(keys) == maxKeys {
 			break
@@ -110,18 +155,43 @@ func askedKeys(text string) (keys []string) {
 	return keys
 }
 
-// lookUp returns the JSON value that text states for key, or null.
-func lookUp(text, key string) string {
-	subject := strings.ReplaceAll(key, "_", `\s+`) // a key has no other special character
-	rule, err := regexp.Compile(`(?is)\bthe\s+` + subject + `\s+(?:is|was|are|were)\s+(.{1,500}?)[.;?](?:\s|$)`)
-	if err != nil {
-		return "null"
+// lookUp returns the JSON value that a text states for key, or null. The text
+// has single spaces; lower is the same in lower case.
+func lookUp(flat, lower, key string) string {
+	subject := "the " + strings.ReplaceAll(key, "_", " ") + " "
+	for from := 0; ; {
+		i := strings.Index(lower[from:], subject)
+		if i < 0 {
+			return "null"
+		}
+		start := from + i
+		from = start + len(subject)
+		if start > 0 && isWordByte(lower[start-1]) {
+			continue
+		}
+		verb, _, _ := strings.Cut(lower[from:min(len(lower), from+5)], " ")
+		switch verb {
+		case "is", "was", "are", "were":
+			if value := sentenceEnd(flat[min(len(flat), from+len(verb)+1):]); value != "" {
+				return jsonValue(value)
+			}
+		}
 	}
-	m := rule.FindStringSubmatch(text)
-	if m == nil {
-		return "null"
+}
+
+func isWordByte(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// sentenceEnd returns what stands before the end of the sentence; "" where
+// none comes soon enough.
+func sentenceEnd(text string) string {
+	for i := 0; i < len(text) && i <= maxValue; i++ {
+		if strings.IndexByte(".;?", text[i]) >= 0 && (i+1 == len(text) || text[i+1] == ' ') {
+			return text[:i]
+		}
 	}
-	return jsonValue(strings.Join(strings.Fields(m[1]), " "))
+	return ""
 }
 
 func jsonValue(value string) string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // Window is how many tokens the model's context holds.
@@ -13,13 +14,15 @@ const Window = 1 << 18
 
 const (
 	maxBody           = 16 << 20
-	defaultCompletion = 16   // max_tokens of a completion that names none
-	defaultEndless    = 4096 // and of a request with ignore_eos that names none
+	maxBodies         = 256 << 20 // of all bodies that are held at the same time
+	defaultCompletion = 16        // max_tokens of a completion that names none
+	defaultEndless    = 4096      // and of a request with ignore_eos that names none
 )
 
 // A request is what a client asks for, checked.
 type request struct {
 	chat            bool
+	arrived         time.Duration // when its last byte had come
 	prompt          prompt
 	limits          limits
 	stream          bool

@@ -107,27 +107,43 @@ func (e *Engine) generate(w http.ResponseWriter, r *http.Request, chat bool) {
 		return
 	}
 	defer e.handlers.Done()
-	b, failure := readBody(w, r)
-	if failure == nil {
-		failure = e.checkModel(b)
-	}
-	if failure != nil {
-		writeError(w, failure)
-		return
-	}
-	req, failure := parseRequest(b, chat)
-	if failure != nil {
-		writeError(w, failure)
-		return
-	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	t, failure := e.admit(req, readQuestion(req.prompt.all, req.prompt.last), cancel)
+	t, failure := e.receive(ctx, cancel, w, r, chat)
 	if failure != nil {
 		writeError(w, failure)
 		return
 	}
 	e.answerTurn(ctx, w, t)
+}
+
+// receive reads a request and takes it in. Long bodies wait for each other, so
+// that their sum stays bounded; what remains of one afterwards is short.
+func (e *Engine) receive(ctx context.Context, cancel context.CancelFunc, w http.ResponseWriter, r *http.Request, chat bool) (*turn, *apiError) {
+	size := int64(maxBody)
+	if r.ContentLength >= 0 {
+		size = min(size, r.ContentLength)
+	}
+	if err := e.bodies.Acquire(ctx, size); err != nil {
+		return nil, overloaded("the client is gone")
+	}
+	defer e.bodies.Release(size)
+	b, failure := readBody(w, r)
+	arrived := e.now()
+	if failure == nil {
+		failure = e.checkModel(b)
+	}
+	if failure != nil {
+		return nil, failure
+	}
+	req, failure := parseRequest(b, chat)
+	if failure != nil {
+		return nil, failure
+	}
+	req.arrived = arrived
+	question := readQuestion(req.prompt.all, req.prompt.last)
+	req.prompt.all, req.prompt.last = "", ""
+	return e.admit(req, question, cancel)
 }
 
 func (e *Engine) answerTurn(ctx context.Context, w http.ResponseWriter, t *turn) {
@@ -136,7 +152,7 @@ func (e *Engine) answerTurn(ctx context.Context, w http.ResponseWriter, t *turn)
 		return
 	}
 	defer e.leave(t)
-	t.prompt = prompt{chain: blockChain{tokens: t.prompt.chain.tokens}} // a long text need not stay while its answer streams
+	t.prompt.chain.blocks = nil // nothing of a long prompt stays while its answer streams
 	if t.stream && t.script.tail != tailBody {
 		e.streamAnswer(ctx, w, t)
 		return
@@ -144,8 +160,7 @@ func (e *Engine) answerTurn(ctx context.Context, w http.ResponseWriter, t *turn)
 	e.wholeAnswer(ctx, w, t)
 }
 
-// enter counts a handler in, unless the engine is closed or more requests are
-// being read than slots and queue could ever take.
+// enter counts a handler in, unless the engine is closed.
 func (e *Engine) enter() *apiError {
 	e.mu.Lock()
 	defer e.mu.Unlock()

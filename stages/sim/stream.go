@@ -81,7 +81,7 @@ func (s *sender) events(ctx context.Context) error {
 // event puts the i-th output event into the buffer.
 func (s *sender) event(i int) {
 	tokens, reasoning := s.answer.event(i, s.job.pace.reasoning, s.engine.cfg.TokensPerEvent)
-	s.engine.generated(len(tokens))
+	s.engine.tokens.Add(int64(len(tokens)))
 	start := len(s.chunk.buf)
 	s.chunk.tokens(tokens, reasoning, s.script.blank)
 	if i != s.script.broken {
@@ -194,7 +194,7 @@ func (s *sender) hang(ctx context.Context) error {
 func (s *sender) drip(ctx context.Context) error {
 	for n := 1; ; n++ {
 		s.chunk.tokens([]string{" " + plainWords[n%len(plainWords)]}, false, false)
-		s.engine.generated(1)
+		s.engine.tokens.Add(1)
 		if err := s.repeat(ctx, n, dripEvery); err != nil {
 			return err
 		}

@@ -17,8 +17,7 @@ func (e *Engine) wholeAnswer(ctx context.Context, w http.ResponseWriter, t *turn
 		sever(w, false)
 		return
 	}
-	tokens := len(t.answer.reasoning) + len(t.answer.content)
-	e.generated(tokens)
+	e.tokens.Add(int64(len(t.answer.reasoning) + len(t.answer.content)))
 	body := marshal(e.completion(t))
 	reason := t.answer.finish
 	switch t.script.tail {

@@ -90,3 +90,11 @@ func stageDigest(id string) string { return digest.FromBytes([]byte(id)).Short()
 func resolveImport(r *stage.Resolution) {
 	r.With["name"] = filepath.Base(r.With["file"].(string))
 }
+
+func encoded(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}

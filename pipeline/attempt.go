@@ -1,9 +1,7 @@
 package pipeline
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -18,25 +16,6 @@ import (
 	"anvil/pipeline/stage"
 	"anvil/pipeline/store"
 )
-
-// ClaimName is the file that says who executes an attempt. It is made with
-// O_EXCL: whoever comes second publishes nothing.
-const ClaimName = "claim.json"
-
-// A Claim is claim.json (anvil.claim/v1).
-type Claim struct {
-	Schema    string    `json:"schema"`
-	Token     string    `json:"token"`
-	Run       string    `json:"run"`
-	Stage     string    `json:"stage"`
-	Attempt   int       `json:"attempt"`
-	Host      string    `json:"host"`
-	PID       int       `json:"pid"`
-	ClaimedAt time.Time `json:"claimed_at"`
-}
-
-// ClaimSchema is the id of claim.json.
-const ClaimSchema = "anvil.claim/v1"
 
 // The codes of a result's error.
 const (
@@ -68,7 +47,7 @@ func (e *execution) execute(ctx context.Context, n *node) error {
 		if err != nil {
 			return e.refuse(n, codeOf(err, CodeInput), err)
 		}
-		a := &attempt{e: e, n: n, b: b, number: n.attempts + 1}
+		a := &attempt{e: e, n: n, b: b, folder: e.folder, runID: e.id, number: n.attempts + 1}
 		n.attempts++
 		if err := a.run(ctx); err != nil {
 			// Its papers could not be written: the stage is failed, and so is
@@ -116,6 +95,8 @@ type attempt struct {
 	e      *execution
 	n      *node
 	b      *bound
+	folder *folder // of the run that it belongs to
+	runID  string
 	number int
 
 	dir     string // below the run's folder
@@ -144,31 +125,6 @@ func (a *attempt) run(ctx context.Context) error {
 	return a.publish(context.WithoutCancel(ctx), status, failure)
 }
 
-func (a *attempt) claim() (err error) {
-	d := a.e.folder.disk
-	if err := d.MkdirAll(a.dir); err != nil {
-		return err
-	}
-	if a.token, err = token(a.e.x.entropy()); err != nil {
-		return fmt.Errorf("claim %s: %w", a.dir, err)
-	}
-	me := a.e.holder()
-	raw, err := json.MarshalIndent(Claim{ClaimSchema, a.token, a.e.id, a.n.ID, a.number, me.Host, me.PID, me.Since}, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := d.WriteNew(filepath.Join(a.dir, ClaimName), append(raw, '\n')); err != nil {
-		return fmt.Errorf("claim attempt %d of %s: %w", a.number, a.n.ID, err)
-	}
-	err = a.e.folder.journal.Append(prov.Line{
-		Event: prov.StageStarted, Stage: a.n.ID, Kind: a.n.spec.Name, Attempt: a.number, Key: &a.b.key, Token: a.token,
-	})
-	if err == nil && a.n.spec.Class == stage.Observational {
-		err = a.e.folder.journal.Sync()
-	}
-	return err
-}
-
 // execute runs the stage and says what became of it.
 func (a *attempt) execute(ctx context.Context) (prov.Status, error) {
 	a.outputs = newOutputs(ctx, a.e.x.Store, a.n.spec)
@@ -179,7 +135,7 @@ func (a *attempt) execute(ctx context.Context) (prov.Status, error) {
 	}
 	defer closeLog()
 	if a.n.spec.Class == stage.Observational {
-		if a.env.Folder, err = a.e.folder.disk.Root().OpenRoot(a.dir); err != nil {
+		if a.env.Folder, err = a.folder.disk.Root().OpenRoot(a.dir); err != nil {
 			return prov.Failed, err
 		}
 		defer a.env.Folder.Close()
@@ -325,17 +281,21 @@ func (a *attempt) awaitCause(done <-chan struct{}) error {
 	}
 }
 
-// guarded runs the stage; a panic becomes an error whose stack goes to the
+func (a *attempt) guarded(ctx context.Context, s stage.Stage, in stage.Inputs) error {
+	return a.guard(func() error { return s.Run(ctx, a.env, in, a.outputs.out) })
+}
+
+// guard runs a kind's code; a panic becomes an error whose stack goes to the
 // attempt's log alone.
-func (a *attempt) guarded(ctx context.Context, s stage.Stage, in stage.Inputs) (err error) {
+func (a *attempt) guard(run func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			a.stack = debug.Stack()
 			a.env.Log.Error().Str("panic", fmt.Sprint(p)).Bytes("stack", a.stack).Msg("stage panicked")
-			err = fmt.Errorf("internal fault in %s: %v (the stack is in %s)", a.n.spec.Name, p, filepath.Join(a.e.folder.disk.Dir(), a.dir, prov.LogName))
+			err = fmt.Errorf("internal fault in %s: %v (the stack is in %s)", a.n.spec.Name, p, filepath.Join(a.folder.disk.Dir(), a.dir, prov.LogName))
 		}
 	}()
-	return s.Run(ctx, a.env, in, a.outputs.out)
+	return run()
 }
 
 // publish writes the outputs, the statement, the result and what points to it,
@@ -363,7 +323,7 @@ func (a *attempt) publish(ctx context.Context, status prov.Status, failure error
 	if err != nil {
 		return err
 	}
-	err = e.folder.journal.Append(prov.Line{
+	err = a.folder.journal.Append(prov.Line{
 		Event: prov.StageFinished, Stage: n.ID, Kind: n.spec.Name, Attempt: a.number, Status: status, Key: &a.b.key, Result: &sum, Text: messageOf(res.Error),
 	})
 	if err != nil {
@@ -373,7 +333,7 @@ func (a *attempt) publish(ctx context.Context, status prov.Status, failure error
 	n.outcome.elapsed = elapsed(a.begun)
 	n.outcome.internal = a.stack != nil
 	if status == prov.OK {
-		err = e.x.Store.Point(a.b.key, store.Pointer{Run: e.id, Stage: n.ID, Attempt: a.number, Result: sum})
+		err = e.x.Store.Point(a.b.key, store.Pointer{Run: a.runID, Stage: n.ID, Attempt: a.number, Result: sum})
 	}
 	return errors.Join(err, a.copies(outs))
 }
@@ -387,7 +347,7 @@ func messageOf(err *prov.ResultError) string {
 
 func (a *attempt) result(status prov.Status, failure error, outs []prov.Output, set stage.LimitationSet) prov.Result {
 	res := prov.Result{
-		Schema: prov.ResultSchema, Run: a.e.id, Stage: a.n.ID, Kind: a.n.spec.Name, Contract: a.n.spec.Contract, Class: a.n.spec.Class,
+		Schema: prov.ResultSchema, Run: a.runID, Stage: a.n.ID, Kind: a.n.spec.Name, Contract: a.n.spec.Contract, Class: a.n.spec.Class,
 		Attempt: a.number, Status: status, Key: a.b.key, Config: a.n.KeyConfig, Salt: a.e.plan.Salt, Inputs: a.b.inputs,
 		Outputs: outs, Limitations: set, StartedAt: a.started, FinishedAt: a.e.x.now(), Findings: a.findings(),
 	}
@@ -425,7 +385,7 @@ func (a *attempt) write(ctx context.Context, result []byte) (digest.Digest, erro
 	if err != nil {
 		return sum, err
 	}
-	d := a.e.folder.disk
+	d := a.folder.disk
 	if err := d.WriteFile(filepath.Join(a.dir, prov.StatementName), statement); err != nil {
 		return sum, err
 	}
@@ -437,7 +397,7 @@ func (a *attempt) write(ctx context.Context, result []byte) (digest.Digest, erro
 func (a *attempt) copies(outs []prov.Output) error {
 	for _, o := range outs {
 		name := filepath.Join(prov.ArtifactsFolder, a.n.Dir, o.Name)
-		if err := a.e.x.Store.Export(o.SHA256, a.e.folder.disk.Root(), name); err != nil {
+		if err := a.e.x.Store.Export(o.SHA256, a.folder.disk.Root(), name); err != nil {
 			a.e.warn(a.n, "copy_failed", fmt.Sprintf("the readable copy %s: %v", name, err))
 		}
 	}
@@ -446,19 +406,10 @@ func (a *attempt) copies(outs []prov.Output) error {
 
 // openLog opens the attempt's log, through which no secret passes.
 func (a *attempt) openLog() (closeLog func(), err error) {
-	f, err := a.e.folder.disk.Root().OpenFile(filepath.Join(a.dir, prov.LogName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
+	f, err := a.folder.disk.Root().OpenFile(filepath.Join(a.dir, prov.LogName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
 	if err != nil {
 		return nil, store.Explain(a.dir, err)
 	}
 	a.env.Log = a.logger(f)
 	return func() { f.Close() }, nil
-}
-
-// indent is two spaces, as in all our documents.
-func indent(raw []byte) []byte {
-	var b bytes.Buffer
-	if json.Indent(&b, raw, "", "  ") != nil {
-		return raw
-	}
-	return append(b.Bytes(), '\n')
 }

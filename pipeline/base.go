@@ -150,6 +150,7 @@ func baseOf(r *prov.Run) (*Base, error) {
 // published nothing.
 type earlierRun struct {
 	run    string
+	ended  bool            // it has a run.json
 	ctx    context.Context //nolint:containedctx // of the command that reads it
 	reader *prov.Reader
 	stages map[string]prov.ManifestStage
@@ -165,7 +166,7 @@ func (r *earlierRun) id() string {
 // loadRun reads which result each stage of a run stands on: from run.json, or
 // from the journal where a run did not come to its end.
 func loadRun(ctx context.Context, r *prov.Run, reader *prov.Reader) (*earlierRun, error) {
-	out := &earlierRun{run: r.ID, ctx: ctx, reader: reader, stages: map[string]prov.ManifestStage{}}
+	out := &earlierRun{run: r.ID, ended: r.Manifest != nil, ctx: ctx, reader: reader, stages: map[string]prov.ManifestStage{}}
 	m, err := r.State()
 	if err != nil {
 		return nil, err
@@ -183,7 +184,10 @@ func (r *earlierRun) has(of string, aborted bool) bool {
 		if written, _, _ := strings.Cut(id, "["); written != of {
 			continue
 		}
-		if st.ResultSHA256 == nil || st.Status != prov.OK && !(aborted && st.Status == prov.Aborted) {
+		switch {
+		case st.Status == prov.OK && st.ResultSHA256 != nil:
+		case aborted && (st.Status == prov.Aborted || st.Status == prov.Lost):
+		default:
 			return false
 		}
 		found = true

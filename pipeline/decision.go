@@ -206,13 +206,6 @@ func (e *execution) decideFromBase(ctx context.Context, n *node) error {
 	if err != nil {
 		return err
 	}
-	if s == nil {
-		return leave("it has no result of it", nil)
-	}
-	expected := s.res.Status == prov.Aborted && e.opt.AcceptAborted
-	if s.res.Status != prov.OK && !expected {
-		return leave(fmt.Sprintf("the stage is %s there", s.res.Status), nil)
-	}
 	for _, need := range n.needs {
 		if need.outcome.status == "" || !need.outcome.serves() && !n.optionalFor(need) {
 			return leave("it stands on "+need.ID+", which is not taken over", nil)
@@ -221,6 +214,18 @@ func (e *execution) decideFromBase(ctx context.Context, n *node) error {
 	b, err := e.bindHashed(ctx, n)
 	if err != nil {
 		return leave(err.Error(), nil)
+	}
+	if s == nil {
+		if s, err = e.recoverInBase(ctx, n, b); err != nil {
+			return err
+		}
+	}
+	if s == nil {
+		return leave("it has no result of it", nil)
+	}
+	expected := s.res.Status == prov.Aborted && e.opt.AcceptAborted
+	if s.res.Status != prov.OK && !expected {
+		return leave(fmt.Sprintf("the stage is %s there", s.res.Status), nil)
 	}
 	if b.key != s.res.Key {
 		return leave("the plan now asks for something else", differences(s.res, n, b, e.plan.Salt))

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -24,11 +23,11 @@ type execution struct {
 	opt   Options
 	graph *graph
 
-	id      string // of the run
-	began   time.Time
-	base    *earlierRun
-	reuse   *earlierRun
-	earlier earlierAttempts // of the plan's stages; for explanations
+	id    string // of the run
+	began time.Time
+	base  *earlierRun
+	reuse *earlierRun
+	kept  *earlierRun // the run itself, when it is resumed
 
 	reader    *prov.Reader
 	files     fileCache
@@ -52,9 +51,6 @@ func (x *Executor) newExecution(p *plan.Plan, opt Options) (*execution, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := g.assign(opt); err != nil {
-		return nil, err
-	}
 	e := &execution{x: x, plan: p, opt: opt, graph: g, began: x.now(), reader: prov.NewReader(x.Store)}
 	e.secrets = &stage.Secrets{Env: x.lookupEnv()}
 	e.halt.stop = make(chan struct{})
@@ -62,25 +58,38 @@ func (x *Executor) newExecution(p *plan.Plan, opt Options) (*execution, error) {
 }
 
 func (e *execution) run(ctx context.Context) (*Run, error) {
-	var err error
-	if e.id, err = newRunID(e.plan.Name, e.began, e.x.entropy()); err != nil {
-		return nil, err
-	}
-	if err := e.openEarlier(ctx); err != nil {
+	if err := e.name(ctx); err != nil {
 		return nil, err
 	}
 	if e.opt.DryRun {
-		if err := e.decide(ctx); err != nil {
-			return nil, err
-		}
-		return e.dryRun(), nil
+		return e.dryRun(ctx)
 	}
 	if err := e.prepare(); err != nil {
 		return nil, err
 	}
 	e.events = newEmitter(e.x.sink(), e.x.now, e.id, e.x.progressEvery())
 	defer e.events.close()
-	return e.runPrepared(ctx)
+	if e.opt.Resume == "" {
+		return e.runPrepared(ctx)
+	}
+	if err := e.reopenFolder(ctx); err != nil {
+		return nil, err
+	}
+	r, err := e.runPrepared(ctx)
+	return r, errors.Join(err, e.folder.close())
+}
+
+// name settles which run this is and what is asked of it.
+func (e *execution) name(ctx context.Context) (err error) {
+	if e.opt.Resume != "" {
+		err = e.findResumed(ctx)
+	} else {
+		e.id, err = newRunID(e.plan.Name, e.began, e.x.entropy())
+	}
+	if err == nil {
+		err = e.graph.assign(e.opt)
+	}
+	return err
 }
 
 // prepare finds out that the workspace can be written, before anything runs.
@@ -96,6 +105,9 @@ func (e *execution) prepare() error {
 }
 
 func (e *execution) runPrepared(ctx context.Context) (*Run, error) {
+	if err := e.openEarlier(ctx); err != nil {
+		return nil, err
+	}
 	if err := e.decide(ctx); err != nil {
 		return nil, err
 	}
@@ -103,6 +115,9 @@ func (e *execution) runPrepared(ctx context.Context) (*Run, error) {
 		return nil, err
 	}
 	defer e.locks.release()
+	if e.folder != nil {
+		return e.walk(ctx)
+	}
 	if err := e.openFolder(); err != nil {
 		return nil, err
 	}
@@ -206,19 +221,4 @@ func (e *execution) note(l prov.Line) error {
 	defer e.mu.Unlock()
 	e.pending = append(e.pending, l)
 	return nil
-}
-
-// asked are the options that a later --resume must follow as well.
-func (o Options) asked() json.RawMessage {
-	raw, err := json.Marshal(struct {
-		Only          []string `json:"only,omitempty"`
-		From          []string `json:"from,omitempty"`
-		Force         []string `json:"force,omitempty"`
-		Reuse         string   `json:"reuse,omitempty"`
-		AcceptAborted bool     `json:"accept_aborted,omitempty"`
-	}{o.Only, o.From, o.Force, o.Reuse, o.AcceptAborted})
-	if err != nil {
-		return nil // strings and a bool: it cannot fail
-	}
-	return raw
 }

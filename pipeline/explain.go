@@ -4,11 +4,7 @@ import (
 	"context"
 
 	"anvil/pipeline/plan"
-	"anvil/pipeline/prov"
 )
-
-// earlierAttempts are the nearest earlier results of the plan's stages.
-type earlierAttempts struct{}
 
 // Explain says for each stage what a run would do, why, and in what it differs
 // from its nearest earlier attempt. It touches no endpoint and writes nothing.
@@ -24,8 +20,3 @@ func (x *Executor) Explain(ctx context.Context, p *plan.Plan, opt Options) ([]De
 // explain adds to a decision in what the stage differs from its nearest
 // earlier attempt.
 func (e *execution) explain(ctx context.Context, n *node, b *bound) error { return nil }
-
-// decideKept decides a stage of which the resumed run already has a result.
-func (e *execution) decideKept(ctx context.Context, n *node) (bool, error) { return false, nil }
-
-var _ = prov.OK

@@ -296,9 +296,15 @@ func (e *execution) writeManifest(ctx context.Context, m prov.Manifest) error {
 	return errors.Join(d.WriteFile(prov.ManifestName, raw), d.WriteFile(prov.StatementName, statement))
 }
 
-// dryRun is what a run would do.
-func (e *execution) dryRun() *Run {
-	r := &Run{ID: "", Base: e.base.id()}
+// dryRun says what a run would do, and writes nothing.
+func (e *execution) dryRun(ctx context.Context) (*Run, error) {
+	if err := e.openEarlier(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.decide(ctx); err != nil {
+		return nil, err
+	}
+	r := &Run{Base: e.base.id()}
 	for _, n := range e.graph.order {
 		if n.decision.will == WillLeave {
 			continue
@@ -309,7 +315,7 @@ func (e *execution) dryRun() *Run {
 		}
 		r.Decisions = append(r.Decisions, d)
 	}
-	return r
+	return r, nil
 }
 
 // planDir is where the plan's relative paths start.

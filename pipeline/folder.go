@@ -57,7 +57,8 @@ func (e *execution) holder() Holder {
 	return Holder{PID: os.Getpid(), Host: host, Run: e.id, Plan: e.plan.Name, Since: e.x.now()}
 }
 
-// openFolder makes the run's folder, locks it and begins its journal.
+// openFolder makes the run's folder, locks it, and begins its journal when
+// everything stands that the journal speaks of: a folder without one is no run.
 func (e *execution) openFolder() error {
 	dir := filepath.Join(e.x.Workspace, prov.RunsFolder, e.id)
 	if _, err := os.Lstat(dir); err == nil {
@@ -67,44 +68,51 @@ func (e *execution) openFolder() error {
 	if err != nil {
 		return err
 	}
-	lock, err := lockFile(context.Background(), filepath.Join(dir, prov.LockName), "run "+e.id, e.holder(), false, nil)
+	lock, err := e.lockRun(dir, e.id)
 	if err != nil {
 		return errors.Join(err, d.Close())
 	}
-	journal, err := prov.CreateJournal(d, e.x.now)
+	journal, err := e.beginJournal(d)
 	if err != nil {
 		return errors.Join(err, lock.Close(), d.Close())
 	}
 	e.folder = &folder{disk: d, journal: journal, lock: lock}
-	if err := e.beginJournal(); err != nil {
-		return errors.Join(err, e.folder.close())
-	}
-	return nil
+	e.events.emit(event.Event{Event: event.RunStarted, Base: e.base.id(), Text: e.plan.Name})
+	return e.notePending()
 }
 
-// beginJournal writes what is known before anything is executed.
-func (e *execution) beginJournal() error {
+func (e *execution) lockRun(dir, id string) (*flock.Flock, error) {
+	return lockFile(context.Background(), filepath.Join(dir, prov.LockName), "run "+id, e.holder(), false, nil)
+}
+
+func (e *execution) beginJournal(d *disk.Disk) (*prov.Journal, error) {
+	if err := d.WriteFile(prov.PlanName, e.plan.Source); err != nil {
+		return nil, err
+	}
+	if err := d.WriteFile(prov.ResolvedPlanName, e.plan.Resolved); err != nil {
+		return nil, err
+	}
+	journal, err := prov.CreateJournal(d, e.x.now)
+	if err != nil {
+		return nil, err
+	}
 	me := e.holder()
-	err := e.folder.journal.Append(prov.Line{
+	err = journal.Append(prov.Line{
 		Event: prov.RunStarted, Run: e.id, Plan: e.plan.Name, Base: e.base.id(), Host: me.Host, PID: me.PID, Options: e.opt.asked(),
 	})
 	if err != nil {
-		return err
+		return nil, errors.Join(err, journal.Close())
 	}
-	for _, f := range []struct {
-		name    string
-		content []byte
-	}{{prov.PlanName, e.plan.Source}, {prov.ResolvedPlanName, e.plan.Resolved}} {
-		if err := e.folder.disk.WriteFile(f.name, f.content); err != nil {
-			return err
-		}
-	}
+	return journal, nil
+}
+
+// notePending writes what happened before there was a journal.
+func (e *execution) notePending() error {
 	for _, l := range e.pending {
 		if err := e.folder.journal.Append(l); err != nil {
 			return err
 		}
 	}
 	e.pending = nil
-	e.events.emit(event.Event{Event: event.RunStarted, Base: e.base.id(), Text: e.plan.Name})
 	return nil
 }

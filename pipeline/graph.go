@@ -29,7 +29,8 @@ type node struct {
 	needs []*node
 	role  role
 
-	attempts int // begun in this run, by this process or an earlier one
+	attempts int  // begun in this run, by this process or an earlier one
+	kept     bool // stands on a result that an earlier process of this run wrote down
 	decision decision
 	outcome  outcome
 }

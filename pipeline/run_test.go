@@ -10,14 +10,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/prov"
 	"anvil/pipeline/stage"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestAPlainRunExecutesEveryStageAndProves(t *testing.T) {
 	l := newLab(t)

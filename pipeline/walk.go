@@ -107,7 +107,7 @@ func (e *execution) refuse(n *node, code string, err error) error {
 // became of every stage.
 func (e *execution) close(n *node) error {
 	o := &n.outcome
-	if l, ok := n.line(); ok {
+	if l, ok := n.line(); ok && !n.kept {
 		if err := e.note(l); err != nil {
 			return err
 		}

@@ -78,3 +78,6 @@ func ways(event string) (How, bool) {
 	}
 	return "", false
 }
+
+// StateOf is what the lines of a journal say of a run.
+func StateOf(id string, lines []Line) *Manifest { return fromJournal(id, lines) }

@@ -2,14 +2,14 @@ package schemas
 
 import "strings"
 
-// Closest returns the known word that a misspelt one was probably meant as: the
-// first with the fewest edits, if these are few for a word of that length, else
-// the first that goes on where the word stops.
+// Closest returns the known word that a misspelt one was probably meant as: one
+// edit away, else the first that goes on where the word stops, else the one
+// with the fewest edits if these are few for a word of that length.
 func Closest(word string, known []string) (string, bool) {
 	if len(word) > 64 {
 		return "", false
 	}
-	best, found := 1+max(1, len(word)/3), ""
+	best, found, longer := 1+max(1, len(word)/3), "", ""
 	for _, k := range known {
 		if len(k) > 64 {
 			continue
@@ -17,11 +17,12 @@ func Closest(word string, known []string) (string, bool) {
 		if d := edits(strings.ToLower(word), strings.ToLower(k)); d < best {
 			best, found = d, k
 		}
-	}
-	for _, k := range known {
-		if found == "" && len(word) > 2 && strings.HasPrefix(k, word) {
-			found = k
+		if longer == "" && len(word) > 2 && strings.HasPrefix(k, word) {
+			longer = k
 		}
+	}
+	if longer != "" && best > 1 {
+		found = longer
 	}
 	return found, found != ""
 }

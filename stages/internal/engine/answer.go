@@ -35,7 +35,7 @@ func (d *Decoder) texts(a *Answer) {
 	a.TextSHA256 = sha256.Sum256(content)
 	a.ToolCalls = c.calls()
 	a.Choices = len(r.choices)
-	a.DoneMarker = r.ended
+	a.DoneMarker = r.ended && d.in.mode == streamed
 	a.FinishReasons = r.finishReasons()
 	if r.model != "" {
 		a.Model = &r.model
@@ -186,11 +186,12 @@ func (d *Decoder) judge(a *Answer, e Ending) {
 	if d.head != nil {
 		a.HTTPStatus = &d.head.Status
 	}
+	d.remarks()
 	verdicts := d.verdicts(e)
 	a.Notes = slices.Clone(d.in.r.notes)
 	if len(verdicts) == 0 {
 		a.Outcome = d.success()
-		a.Notes = append(a.Notes, d.successNotes(a, e)...)
+		a.Notes = append(a.Notes, d.successNotes(e)...)
 		if a.Outcome == record.OutcomeEmpty {
 			a.Error = &record.AttemptError{Class: "empty", Message: "the answer is complete and holds no output"}
 		}
@@ -206,5 +207,16 @@ func (d *Decoder) judge(a *Answer, e Ending) {
 	}
 	if a.Notes == nil {
 		a.Notes = []string{}
+	}
+}
+
+// remarks are notes on every answer, complete or not.
+func (d *Decoder) remarks() {
+	r := &d.in.r
+	if d.partial && !d.in.split.foreign() {
+		r.note("partial_event")
+	}
+	if r.model != "" && d.want.Model != "" && r.model != d.want.Model {
+		r.note("model_differs")
 	}
 }

@@ -95,28 +95,35 @@ func (c *choice) addSoFar(text []byte, continues bool) {
 	}
 }
 
-// A piece remembers whether each text of a server that sends pieces was longer
-// than the one before and began with it: then they were no pieces.
+// A piece remembers whether each text of a server that sends pieces began with
+// the one before: then they were no pieces but the whole so far.
 type piece struct {
-	count, length int
-	repeats       bool
+	length       int // of the last one
+	grown, equal int // texts longer than the one before, and the same again
+	others       bool
 }
 
 // addPiece takes a piece of text.
 func (c *choice) addPiece(text []byte) {
+	before := c.content[len(c.content)-c.piece.length:]
 	p := &c.piece
-	before := c.content[len(c.content)-p.length:]
-	longer := len(text) > len(before) && bytes.HasPrefix(text, before)
-	p.repeats = p.count == 0 || p.repeats && longer
-	p.count++
+	switch {
+	case !bytes.HasPrefix(text, before):
+		p.others = true
+	case len(text) > len(before) && len(before) > 0:
+		p.grown++
+	case len(before) > 0:
+		p.equal++
+	}
 	p.length = len(text)
 	c.content = append(c.content, text...)
 }
 
-// whole is the text of a choice, once if every event repeated it.
+// whole is the text of a choice, once if every event repeated it. A word said
+// twice is no repetition of that kind: the text must mostly have grown.
 func (c *choice) whole() []byte {
-	if c.piece.count > 1 && c.piece.repeats {
-		return c.content[len(c.content)-c.piece.length:]
+	if p := c.piece; !p.others && p.grown > 0 && p.grown > p.equal {
+		return c.content[len(c.content)-p.length:]
 	}
 	return c.content
 }

@@ -171,7 +171,7 @@ func (r *reading) anyOutput() bool {
 }
 
 // successNotes are what is odd about an answer that counts.
-func (d *Decoder) successNotes(a *Answer, e Ending) []string {
+func (d *Decoder) successNotes(e Ending) []string {
 	var notes []string
 	r := &d.in.r
 	switch finish := r.first().finish; {
@@ -188,12 +188,6 @@ func (d *Decoder) successNotes(a *Answer, e Ending) []string {
 	}
 	if e.Kind == EndCut {
 		notes = append(notes, "unclean_end")
-	}
-	if d.partial {
-		notes = append(notes, "partial_event")
-	}
-	if a.Model != nil && d.want.Model != "" && *a.Model != d.want.Model {
-		notes = append(notes, "model_differs")
 	}
 	return notes
 }

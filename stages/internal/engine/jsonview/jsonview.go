@@ -73,7 +73,7 @@ func ParseObject(b []byte, keys []string, out []Value) (v Value, ok bool) {
 func (v Value) Pick(keys []string, out []Value) {
 	clear(out)
 	if v.Kind() == Object {
-		object(v.raw, 0, 0, keys, out)
+		pick(v.raw, keys, out)
 	}
 }
 
@@ -150,7 +150,7 @@ func (v Value) Next(at *int) (element Value, ok bool) {
 	if v.raw[i] == ']' {
 		return Value{}, false
 	}
-	end := skip(v.raw, i, 0)
+	end := validEnd(v.raw, i)
 	*at = end
 	return Value{v.raw[i:end]}, true
 }

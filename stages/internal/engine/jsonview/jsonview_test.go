@@ -150,6 +150,10 @@ func FuzzAgreesWithEncodingJSON(f *testing.F) {
 			t.Fatalf("%q: ParseObject disagrees with Parse", b)
 		}
 		checkMember(t, b, out[0])
+		if got := v.Get("a"); !got.Same(out[0]) {
+			t.Fatalf("%q: Get gives %q, ParseObject %q", b, got.Raw(), out[0].Raw())
+		}
+		checkElements(t, b, v)
 		if v.Kind() != String {
 			return
 		}
@@ -172,5 +176,23 @@ func checkMember(t *testing.T, b []byte, got Value) {
 	}
 	if !bytes.Equal(want["a"], got.Raw()) {
 		t.Fatalf("%q: member: got %q, want %q", b, got.Raw(), want["a"])
+	}
+}
+
+func checkElements(t *testing.T, b []byte, v Value) {
+	t.Helper()
+	var want []json.RawMessage
+	if v.Kind() != Array || json.Unmarshal(b, &want) != nil {
+		return
+	}
+	at := 0
+	for i, w := range want {
+		got, ok := v.Next(&at)
+		if !ok || !bytes.Equal(got.Raw(), w) {
+			t.Fatalf("%q: element %d: got %q, want %q", b, i, got.Raw(), w)
+		}
+	}
+	if _, ok := v.Next(&at); ok {
+		t.Fatalf("%q: more elements than %d", b, len(want))
 	}
 }

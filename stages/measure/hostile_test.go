@@ -6,10 +6,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"anvil/stages/record"
 )
@@ -193,27 +196,177 @@ func TestTotalTimeoutEndsAnEndlessStream(t *testing.T) {
 	}
 }
 
-// A connection that the server closed while it was idle is replaced, and that
-// is no failure.
+// A connection that the server closed while it was idle is replaced: that is no
+// failure and no try, and the new connection's set-up shows.
 func TestClosedIdleConnectionIsReplaced(t *testing.T) {
-	closing := make(chan struct{}, 8)
 	h := serveRaw(t, func(c net.Conn, n int) {
 		_, _ = io.WriteString(c, sse+chunks(delta("a"), finish("stop"), done)+last)
 		if n == 0 {
 			_ = c.Close()
 		}
-		closing <- struct{}{}
 	})
 	b := newBench(t, map[string]any{"base_url": h.url, "sim": nil}, map[string]any{
-		// The ramp keeps the second worker, and with it the replaced connection, waiting.
-		"load": map[string]any{"mode": "closed", "concurrency": 1, "requests": 1}, "connections": "warm",
+		"load": map[string]any{"mode": "open", "arrival": "constant", "rate": 4, "requests": 2, "max_in_flight": 1},
 	})
 	p, err := b.run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.attempts[0].Outcome != record.OutcomeOK {
-		t.Fatalf("outcome %s", p.attempts[0].Outcome)
+	a := p.attempts[1]
+	if a.Outcome != record.OutcomeOK || a.T.Connected == nil || !slices.Contains(a.Notes, "reconnected") || len(a.Tries) != 0 {
+		t.Errorf("second request: outcome %s, connected %v, notes %v, tries %v, error %+v", a.Outcome, a.T.Connected, a.Notes, a.Tries, a.Error)
+	}
+	if c := p.measurement.Connections; c.Replaced != 1 || c.Opened != 2 {
+		t.Errorf("connections %+v, want 1 of 2 replaced", c)
+	}
+	if p.attempts[0].T.Connected != nil {
+		t.Errorf("the first request opened a connection of its own although one was warm")
+	}
+}
+
+func TestConnectionModes(t *testing.T) {
+	for mode, want := range map[string]record.Connections{
+		"warm":  {Opened: 2, Reused: 4},
+		"reuse": {Opened: 2, Reused: 4},
+		"new":   {Opened: 6},
+	} {
+		b := newBench(t, nil, map[string]any{"load": closed(2, 6), "max_tokens": 4, "connections": mode})
+		p, err := b.run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Protocol = "HTTP/1.1"
+		if diff := cmp.Diff(want, p.measurement.Connections); diff != "" {
+			t.Errorf("%s: %s", mode, diff)
+		}
+		set := 0
+		for _, a := range p.attempts {
+			if a.T.Connected != nil {
+				set++
+			}
+		}
+		if expect := map[string]int{"warm": 0, "reuse": 2, "new": 6}[mode]; set != expect {
+			t.Errorf("%s: %d requests show a set-up, want %d", mode, set, expect)
+		}
+	}
+}
+
+func TestOpenLoopShedsWhatFindsNoSlot(t *testing.T) {
+	b := newBench(t, map[string]any{"sim": map[string]any{"decode_tok_s": 20.0, "prefill_tok_s": 1e6, "seed": 1}}, map[string]any{
+		"load":       map[string]any{"mode": "open", "arrival": "burst", "size": 5, "rate": 100, "requests": 5, "max_in_flight": 2, "shed": true},
+		"max_tokens": 8, "workload": map[string]any{"source": "synthetic", "context_tokens": 16},
+	})
+	p, err := b.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := p.measurement.Accounting.Outcomes[record.OutcomeClientShed]; n != 3 {
+		t.Errorf("outcomes %v, want 3 shed", p.measurement.Accounting.Outcomes)
+	}
+	for _, a := range p.attempts {
+		if a.Outcome == record.OutcomeClientShed && (a.T.Due == nil || a.T.Start != nil || a.RequestSHA256 != nil) {
+			t.Errorf("shed request %d: %+v", a.Index, a.T)
+		}
+	}
+	if text := p.Limits["load.shed"]; !strings.Contains(text, "3 of 5") {
+		t.Errorf("load.shed says %q", text)
+	}
+	if p.schedule.Arrival == nil || *p.schedule.Arrival != "burst" || len(p.schedule.DueNS) != 5 {
+		t.Errorf("schedule %+v", p.schedule)
+	}
+}
+
+// Latency from due grows while the server cannot keep up, from start it does
+// not: leaving the client's queue out makes 1932 ms look like 506 (vllm 54101).
+func TestQueueOfTheClientShowsFromDue(t *testing.T) {
+	b := newBench(t, map[string]any{"sim": map[string]any{"decode_tok_s": 200.0, "prefill_tok_s": 1e6, "slots": 1, "seed": 1}}, map[string]any{
+		"load":       map[string]any{"mode": "open", "arrival": "constant", "rate": 60, "requests": 24, "max_in_flight": 1},
+		"max_tokens": 5, "workload": map[string]any{"source": "synthetic", "context_tokens": 16}, // 25 ms each, 1.5 times the capacity
+	})
+	p, err := b.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	firstLag, lastLag := *p.attempts[0].T.Start-*p.attempts[0].T.Due, int64(0)
+	for _, a := range p.attempts {
+		if a.Index == 23 {
+			lastLag = *a.T.Start - *a.T.Due
+		}
+	}
+	// 24 requests of at least 25 ms need 575 ms before the last begins; it was due after 384.
+	if lastLag < 150e6 || lastLag < 3*firstLag {
+		t.Errorf("send lag of the last request %d ns, of the first %d", lastLag, firstLag)
+	}
+	for _, code := range []string{"client.lag", "load.rate-not-reached"} {
+		if _, ok := p.Limits[code]; !ok {
+			t.Errorf("limitation %s is missing of %v", code, p.Limits)
+		}
+	}
+}
+
+func TestGatesOfAMeasurement(t *testing.T) {
+	h := serveRaw(t, func(c net.Conn, n int) {
+		if n%2 == 0 {
+			_, _ = io.WriteString(c, "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")
+			return
+		}
+		_, _ = io.WriteString(c, sse+chunks(delta("hello"), finish("stop"), done)+last)
+	})
+	b := newBench(t, map[string]any{"base_url": h.url, "sim": nil}, map[string]any{
+		"load": closed(1, 4), "gate": map[string]any{"min_ok": 0.75},
+		"workload": map[string]any{"source": "synthetic", "context_tokens": 64, "canaries": true},
+	})
+	p, err := b.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var codes []string
+	for _, f := range p.Findings {
+		codes = append(codes, f.Code)
+	}
+	if !slices.Equal(codes, []string{"gate.min_ok", "gate.canary"}) {
+		t.Errorf("findings %v", p.Findings)
+	}
+	got := p.measurement.Accounting.Outcomes
+	if got[record.OutcomeRefusedLoad] != 2 || got[record.OutcomeCanaryFailed] != 2 {
+		t.Errorf("outcomes %v", got)
+	}
+	if _, ok := p.Limits["canary.failed"]; !ok {
+		t.Errorf("limitations %v", p.Limits)
+	}
+}
+
+func TestCanariesAndCodeWordsOfTheEmbeddedEngine(t *testing.T) {
+	b := newBench(t, nil, map[string]any{
+		"load": closed(2, 6), "max_tokens": 256,
+		"workload": map[string]any{"source": "synthetic", "context_tokens": 128, "canaries": true, "response_words": 8, "controlled_output": "strict"},
+	})
+	p, err := b.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range p.attempts {
+		if a.Outcome != record.OutcomeOK || a.Canary == nil || !a.Canary.Passed || a.ControlledOutput == nil || a.ControlledOutput.ObservedCodeWords != 8 {
+			t.Errorf("attempt %d: %s, canary %+v, words %+v, text %q", a.Index, a.Outcome, a.Canary, a.ControlledOutput, *a.Text)
+		}
+	}
+}
+
+func TestStrictLengthIsAFailure(t *testing.T) {
+	h := serveRaw(t, func(c net.Conn, _ int) {
+		_, _ = io.WriteString(c, sse+chunks(delta("w00001 w00002"), finish("stop"), done)+last)
+	})
+	for policy, want := range map[string]record.Outcome{"strict": record.OutcomeLengthMismatch, "observe": record.OutcomeOK} {
+		b := newBench(t, map[string]any{"base_url": h.url, "sim": nil}, map[string]any{
+			"load": closed(1, 1), "workload": map[string]any{"source": "synthetic", "response_words": 3, "controlled_output": policy},
+		})
+		p, err := b.run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := p.attempts[0]; a.Outcome != want || a.ControlledOutput.ObservedCodeWords != 2 {
+			t.Errorf("%s: %s %+v", policy, a.Outcome, a.ControlledOutput)
+		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 )
 
 // A body takes the transfer coding off what a wire reads.
@@ -136,13 +135,35 @@ func (b *body) line() ([]byte, error) {
 	return bytes.TrimSuffix(p[:i], []byte("\r")), nil
 }
 
-func chunkSize(line []byte) (int64, error) {
+func chunkSize(line []byte) (n int64, err error) {
 	digits, _, _ := bytes.Cut(line, []byte(";"))
-	n, err := strconv.ParseUint(string(bytes.TrimSpace(digits)), 16, 62)
-	if err != nil {
-		return 0, fmt.Errorf("%w: chunk size %.20q", errHTTP, line)
+	digits = bytes.TrimSpace(digits)
+	for _, c := range digits {
+		d := hexDigit(c)
+		if d < 0 || n > maxChunk {
+			return 0, fmt.Errorf("%w: chunk size %.20q", errHTTP, line)
+		}
+		n = n<<4 | int64(d)
 	}
-	return int64(n), nil
+	if len(digits) == 0 {
+		return 0, fmt.Errorf("%w: a chunk without a size", errHTTP)
+	}
+	return n, nil
+}
+
+// maxChunk keeps a size that is still growing from overflowing.
+const maxChunk = 1 << 56
+
+func hexDigit(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c >= 'a' && c <= 'f':
+		return int(c-'a') + 10
+	case c >= 'A' && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
 }
 
 // after is the state that follows the last byte of a length or a chunk.

@@ -39,6 +39,7 @@ type Phase struct {
 
 	halt   atomic.Bool // nothing more is issued
 	halted chan struct{}
+	stop   <-chan struct{}
 }
 
 // Result is how a phase ended.
@@ -51,7 +52,7 @@ type Result struct {
 // Run runs the phase. When stop closes nothing more is issued and what is open
 // may go on for Plan.Drain; when ctx ends it is given up at once.
 func (p *Phase) Run(ctx context.Context, stop <-chan struct{}) Result {
-	p.halted = make(chan struct{})
+	p.halted, p.stop = make(chan struct{}), stop
 	issued, done := make(chan struct{}), make(chan struct{})
 	var r Result
 	go func() {
@@ -151,12 +152,23 @@ func (p *Phase) closed(issued chan<- struct{}) int {
 	return n
 }
 
+// over tells whether nothing more is issued. It looks at stop itself: what is
+// claimed after it closed must not depend on when a goroutine noticed.
+func (p *Phase) over() bool {
+	select {
+	case <-p.stop:
+		return true
+	default:
+		return p.halt.Load()
+	}
+}
+
 // wait waits until due and tells whether the phase still issues.
 func (p *Phase) wait(due int64) bool {
 	for {
 		left := time.Duration(due - p.Now())
-		if left <= 0 || p.halt.Load() {
-			return !p.halt.Load()
+		if over := p.over(); left <= 0 || over {
+			return !over
 		}
 		if p.Plan.Precise && left < 2*time.Millisecond {
 			runtime.Gosched()

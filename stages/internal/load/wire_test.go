@@ -86,14 +86,13 @@ func (w *lineWatcher) Feed(b []byte) (saw Saw) {
 		if i < 0 {
 			return saw
 		}
-		line := w.rest[:i]
-		w.rest = w.rest[i+1:]
-		switch {
+		switch line := w.rest[:i]; {
 		case bytes.Equal(line, []byte("data: [DONE]")):
 			saw |= SawEnd
 		case bytes.HasPrefix(line, []byte("data:")):
 			saw |= SawOutput
 		}
+		w.rest = w.rest[:copy(w.rest, w.rest[i+1:])]
 	}
 }
 
@@ -272,7 +271,7 @@ func itoa(n int) string {
 }
 
 func TestEndings(t *testing.T) {
-	limits := Limits{FirstOutput: time.Second, Gap: 500 * time.Millisecond, Total: 10 * time.Second, MaxBody: 64, MaxError: 8}
+	limits := Limits{FirstOutput: time.Second, Gap: 500 * time.Millisecond, Total: 10 * time.Second, MaxBody: 1000, MaxError: 8}
 	comments := func(n int) (out []piece) {
 		for range n {
 			out = append(out, piece{ms2(100), chunk(": ping\n")})
@@ -299,7 +298,7 @@ func TestEndings(t *testing.T) {
 		{"bad chunk size", []piece{one, {ms2(100), "zz\r\n"}, {time.Hour, ""}}, EndReset, 200 * time.Millisecond, "protocol"},
 		{"two lengths", []piece{{0, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"}}, EndBroken, 0, "protocol"},
 		{"headers without end", []piece{{0, "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", maxHead) + "\r\n"}, {time.Hour, ""}}, EndBroken, 0, "protocol"},
-		{"body too large", []piece{one, {ms2(100), chunk(strings.Repeat("data: x\n", 10))}, {time.Hour, ""}}, EndBodyTooLarge, 200 * time.Millisecond, ""},
+		{"body too large", []piece{one, {ms2(100), chunk(strings.Repeat("data: x\n", 200))}, {time.Hour, ""}}, EndBodyTooLarge, 200 * time.Millisecond, ""},
 		{"error body", []piece{{0, "HTTP/1.1 500 No\r\nContent-Length: 100\r\n\r\n" + strings.Repeat("x", 100)}}, EndCapped, 0, ""},
 		{"no body", []piece{{ms2(50), "HTTP/1.1 204 None\r\n\r\n"}}, EndBody, 50 * time.Millisecond, ""},
 		{"silent error body", []piece{{0, "HTTP/1.1 500 No\r\nContent-Length: 100\r\n\r\nx"}, {time.Hour, ""}}, EndStalledFirst, time.Second, "first_output"},

@@ -32,6 +32,8 @@ func NewReader(objects Objects) *Reader {
 // maxDocument bounds what is read into memory as one provenance document.
 const maxDocument = 256 << 20 // bytes
 
+var errTooLarge = fmt.Errorf("larger than a document of %d bytes", maxDocument)
+
 // Bytes reads a whole object, verified; a size of -1 promises none.
 func (r *Reader) Bytes(ctx context.Context, d digest.Digest, size int64) (b []byte, err error) {
 	rc, err := r.objects.Open(ctx, d, size)
@@ -41,7 +43,7 @@ func (r *Reader) Bytes(ctx context.Context, d digest.Digest, size int64) (b []by
 	defer rc.Close()
 	b, err = io.ReadAll(io.LimitReader(rc, maxDocument+1))
 	if err == nil && len(b) > maxDocument {
-		err = fmt.Errorf("object %s: larger than %d bytes", d, maxDocument)
+		err = fmt.Errorf("object %s: %w", d, errTooLarge)
 	}
 	return b, err
 }

@@ -52,6 +52,7 @@ func (s *Store) Lookup(k digest.Digest) ([]Pointer, error) {
 	}
 	newestFirst(entries)
 	var out []Pointer
+	var results []digest.Digest
 	for _, e := range entries {
 		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		if err != nil {
@@ -60,9 +61,10 @@ func (s *Store) Lookup(k digest.Digest) ([]Pointer, error) {
 		var p Pointer
 		if json.Unmarshal(b, &p) == nil && p.Result.String()+pointerExt == e.Name() {
 			out = append(out, p)
+			results = append(results, p.Result)
 		}
 	}
-	return out, nil
+	return out, s.Hold(results...)
 }
 
 const pointerExt = ".json"
@@ -99,12 +101,15 @@ func (s *Store) Point(k digest.Digest, p Pointer) error {
 	if err != nil {
 		return err
 	}
-	if err := d.MkdirLoose(keyName(k)); err != nil {
-		return err
-	}
 	b, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
-	return d.WriteLoose(keyName(k)+"/"+p.Result.String()+pointerExt, append(b, '\n'))
+	// A collector removes empty folders of keys; not while this one is filled.
+	return s.holds.shared(func() error {
+		if err := d.MkdirLoose(keyName(k)); err != nil {
+			return err
+		}
+		return d.WriteLoose(keyName(k)+"/"+p.Result.String()+pointerExt, append(b, '\n'))
+	})
 }

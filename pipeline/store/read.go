@@ -11,7 +11,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
@@ -39,7 +38,29 @@ func (s *Store) Open(ctx context.Context, d digest.Digest, size int64) (io.ReadC
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if size < 0 {
+		// What is known by its digest alone is a result, or a set: see holds.
+		if err := s.holds.hold(heldResult, d); err != nil {
+			return nil, err
+		}
+	}
 	f, err := s.open(d)
+	if err != nil {
+		return nil, err
+	}
+	return digest.Verify(f, d, size), nil
+}
+
+// Peek opens objects without holding what it finds: for a collector.
+func (s *Store) Peek() stage.Opener { return peeker{s} }
+
+type peeker struct{ s *Store }
+
+func (p peeker) Open(ctx context.Context, d digest.Digest, size int64) (io.ReadCloser, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f, err := p.s.open(d)
 	if err != nil {
 		return nil, err
 	}
@@ -204,15 +225,13 @@ func (s *Store) SetAside(d digest.Digest) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	to := path.Join(trashDir, d.String()+"-"+strings.ToLower(tempName()[len(tempDir)+1:][:8]))
+	to := path.Join(trashDir, d.String()+"-"+newToken()[:8])
 	if err := dk.Rename(objectName(d), to); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	} else if err != nil {
 		return "", err
 	}
-	s.mu.Lock()
-	delete(s.durable, d)
-	s.mu.Unlock()
+	s.forget(d)
 	return filepath.Join(s.dir, to), dk.SyncDir(path.Dir(objectName(d)))
 }
 

@@ -63,6 +63,7 @@ type Store struct {
 	objects string // its objects/sha256
 	hook    disk.Hook
 	buffers sync.Pool // *[]byte, for hashing
+	holds   holds
 
 	mu      sync.Mutex // guards what follows
 	disk    *disk.Disk // nil until Prepare
@@ -84,6 +85,7 @@ func OpenHooked(dir string, hook disk.Hook) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s := &Store{dir: dir, objects: filepath.Join(dir, objectsDir), hook: hook, durable: map[digest.Digest]bool{}}
+	s.holds.token, s.holds.seen = newToken(), map[digest.Digest]byte{}
 	s.buffers.New = func() any { b := make([]byte, 128<<10); return &b }
 	return s, nil
 }
@@ -113,24 +115,16 @@ func (s *Store) writable() (*disk.Disk, error) {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
-	if err := probe(d); err != nil {
+	// The file of what is held comes before any other below tmp: by its name a
+	// collector tells whose they are.
+	if err := s.holds.begin(d); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	s.disk = d
 	return d, nil
 }
 
-// probe writes and removes a file: folders may be there and still take nothing.
-func probe(d *disk.Disk) error {
-	name := tempName()
-	f, err := d.Create(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Close(), d.Remove(name))
-}
-
-// Close lets go of the store; what was put stays.
+// Close lets go of the store; what was put stays, and is held no longer.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +133,7 @@ func (s *Store) Close() error {
 	}
 	d := s.disk
 	s.disk = nil
-	return d.Close()
+	return errors.Join(s.holds.end(d), d.Close())
 }
 
 // objectName is the object's path below the store's folder.
@@ -153,4 +147,14 @@ func objectName(d digest.Digest) string {
 func (s *Store) Path(d digest.Digest) string {
 	hex := d.String()
 	return s.objects + string(filepath.Separator) + hex[:2] + string(filepath.Separator) + hex[2:]
+}
+
+// tempName is a new name for a file of this process below tmp.
+func (s *Store) tempName() string { return tempDir + "/" + s.holds.token + "." + newToken() }
+
+// forget drops what is remembered of an object that is gone.
+func (s *Store) forget(d digest.Digest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.durable, d)
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -15,8 +14,6 @@ import (
 	"anvil/pipeline/digest"
 	"anvil/pipeline/internal/disk"
 )
-
-func tempName() string { return tempDir + "/" + rand.Text() }
 
 // A Writer streams an object into the store and hashes it on the way. Close
 // commits it; until then, and after any error, the store holds nothing of it.
@@ -42,7 +39,7 @@ func (s *Store) Create(ctx context.Context) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := d.Create(tempName())
+	f, err := d.Create(s.tempName())
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +161,12 @@ func (s *Store) settle(d *disk.Disk, sum digest.Digest) error {
 // known tells whether a sound object of that name is there already. A damaged
 // one is set aside: whoever writes it again mends it.
 func (s *Store) known(sum digest.Digest, size int64) (bool, error) {
+	if _, err := s.writable(); err != nil {
+		return false, err
+	}
+	if err := s.holds.hold(heldObject, sum); err != nil {
+		return false, err
+	}
 	err := s.Check(context.Background(), sum, size)
 	var damaged *DamagedError
 	switch {

@@ -76,7 +76,7 @@ The year is 007.`
 }
 
 func TestEqualPromptsGetEqualAnswers(t *testing.T) {
-	if ask(1, "x", fault{}) != ask(1, "x", fault{}) {
+	if first, again := ask(1, "x", fault{}), ask(1, "x", fault{}); first != again {
 		t.Error("one seed, two answers")
 	}
 	if ask(1, "x", fault{}) == ask(2, "x", fault{}) {
@@ -121,6 +121,7 @@ func TestDatasetsAreAnsweredCorrectly(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.ReasoningTokens = 20
 	inBubble(t, cfg, func(t *testing.T, c *client) {
+		t.Helper()
 		for _, name := range []string{"evidence-4k.jsonl", "quick.jsonl"} {
 			for _, row := range readDataset(t, name) {
 				r := c.mustPost(t, "/v1/chat/completions", map[string]any{"messages": row.Messages, "stream": true, "max_tokens": 4096})
@@ -139,6 +140,7 @@ func TestAccuracyIsTheShareOfCorrectAnswers(t *testing.T) {
 			cfg := DefaultConfig()
 			cfg.Accuracy, cfg.Seed, cfg.TokensPerEvent = accuracy, 9, 64
 			inBubble(t, cfg, func(t *testing.T, c *client) {
+				t.Helper()
 				const n = 100
 				right, first8 := 0, 0
 				for i := range n {

@@ -96,6 +96,7 @@ func BenchmarkEvents(b *testing.B) {
 }
 
 func drain(b *testing.B, transport *http.Transport, base string) {
+	b.Helper()
 	const body = `{"messages":[{"role":"user","content":"x"}],"max_tokens":100,"ignore_eos":true,"stream":true}`
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, base+"/chat/completions", strings.NewReader(body))
 	if err != nil {

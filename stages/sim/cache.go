@@ -1,6 +1,9 @@
 package sim
 
-import "container/list"
+import (
+	"container/list"
+	"slices"
+)
 
 const (
 	cacheBlock  = 16      // tokens of a block: only whole blocks are found again
@@ -30,8 +33,8 @@ func (c *prefixCache) admit(blocks []uint64, tokens int) (cached int) {
 		cached += cacheBlock
 	}
 	// From the last to the first: a prefix is used more recently than what follows it.
-	for i := len(blocks) - 1; i >= 0; i-- {
-		c.touch(blocks[i])
+	for _, b := range slices.Backward(blocks) {
+		c.touch(b)
 	}
 	return cached
 }

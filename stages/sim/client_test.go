@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -156,9 +157,7 @@ func (c *client) chat(ctx context.Context, text string, extra map[string]any) (*
 		"messages": []any{map[string]any{"role": "user", "content": text}},
 		"stream":   true, "stream_options": map[string]any{"include_usage": true},
 	}
-	for k, v := range extra {
-		body[k] = v
-	}
+	maps.Copy(body, extra)
 	return c.post(ctx, "/v1/chat/completions", body)
 }
 

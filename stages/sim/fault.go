@@ -153,7 +153,7 @@ func parseFault(name string) (f fault, index int, err error) {
 		return f, -1, fmt.Errorf("faults: %q: want one of %s", name,
 			strings.Join(slices.Sorted(maps.Keys(faultVariants())), ", "))
 	case strings.Contains(what, ".") && !slices.Contains(variants, f.Variant):
-		return f, -1, fmt.Errorf("faults: %q: want one of %s after %s.", name, strings.Join(variants, ", "), f.Outcome)
+		return f, -1, fmt.Errorf("faults: %q: want %s.V with V one of %s", name, f.Outcome, strings.Join(variants, ", "))
 	}
 	return f, index, nil
 }

@@ -100,6 +100,7 @@ func TestEachFaultDoesWhatItsNameSays(t *testing.T) {
 				cfg := DefaultConfig()
 				cfg.Faults = map[string]float64{name + "@1": 1}
 				inBubble(t, cfg, func(t *testing.T, c *client) {
+					t.Helper()
 					sound := c.mustChat(t, faultPrompt, nil)
 					if !sound.done || sound.finish != "stop" || sound.content != strings.ReplaceAll(faultPrompt[strings.LastIndex(faultPrompt, ": ")+2:], "w00001", "ANVIL_REQ_1_00001 w00001") {
 						t.Fatalf("request 0 is not sound: %s", sound.body)
@@ -136,6 +137,7 @@ func checkNoResponse(t *testing.T, name string) {
 	cfg := DefaultConfig()
 	cfg.Faults = map[string]float64{name: 1}
 	inBubble(t, cfg, func(t *testing.T, c *client) {
+		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		_, err := c.chat(ctx, faultPrompt, nil)
@@ -170,6 +172,7 @@ func TestFaultsOfAnswersThatAreNotStreamed(t *testing.T) {
 			cfg := DefaultConfig()
 			cfg.Faults = map[string]float64{name: 1}
 			inBubble(t, cfg, func(t *testing.T, c *client) {
+				t.Helper()
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
 				if r, err := c.chat(ctx, faultPrompt, map[string]any{"stream": false}); !good(r, err) {
@@ -239,7 +242,7 @@ func TestBadConfigurationsAreRefusedWithEveryReason(t *testing.T) {
 		"jitter: want a share":     func(c *Config) { c.Jitter = 1.1 },
 		"accuracy: want a share":   func(c *Config) { c.Accuracy = math.NaN() },
 		`"ctu": want one of`:       func(c *Config) { c.Faults = map[string]float64{"ctu": 0.1} },
-		"want one of eof":          func(c *Config) { c.Faults = map[string]float64{"cut.eoff": 0.1} },
+		"V one of eof":             func(c *Config) { c.Faults = map[string]float64{"cut.eoff": 0.1} },
 		"no server can provoke":    func(c *Config) { c.Faults = map[string]float64{"client_shed": 0.1} },
 		"want a share from 0 to 1": func(c *Config) { c.Faults = map[string]float64{"cut": 1.5} },
 		"add up to 1.2":            func(c *Config) { c.Faults = map[string]float64{"cut": 0.6, "empty": 0.6} },

@@ -96,7 +96,7 @@ func (e *Engine) scrape() []byte {
 	x.histogram("vllm:request_queue_time_seconds", "From arrival to a slot.", m.queued)
 	x.head("http_requests_total", "counter", "Responses by path, method and class of status.")
 	for _, s := range slices.SortedFunc(maps.Keys(m.served), served.compare) {
-		x.text.WriteString(fmt.Sprintf("http_requests_total{handler=%q,method=%q,status=%q} %d\n", s.handler, s.method, s.status, m.served[s]))
+		fmt.Fprintf(&x.text, "http_requests_total{handler=%q,method=%q,status=%q} %d\n", s.handler, s.method, s.status, m.served[s])
 	}
 	return x.text.Bytes()
 }

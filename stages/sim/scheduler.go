@@ -73,6 +73,7 @@ func (s *scheduler) leave(j *job, at time.Duration) {
 		heap.Remove(&s.running, j.index)
 		j.state, j.end = ended, at
 		s.startNext(at)
+	default: // it was over already
 	}
 }
 
@@ -120,6 +121,7 @@ func (j *job) timeline() Timeline {
 		return Timeline{Refused: true}
 	case dropped:
 		return Timeline{Dropped: true}
+	default:
 	}
 	t := Timeline{Begin: j.begin, End: j.end}
 	for _, offset := range j.pace.events {

@@ -30,7 +30,7 @@ func Listen(cfg Config, addr string) (*Server, error) {
 }
 
 func listen(cfg Config, addr string) (*Server, error) {
-	l, err := net.Listen("tcp", addr)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("simulated engine: %w", err)
 	}

@@ -157,12 +157,14 @@ func (s *sender) end(ctx context.Context) error {
 	switch s.script.tail {
 	case tailChunk:
 		s.severInChunk()
+		return nil
 	case tailHang:
 		return s.hang(ctx)
 	case tailDrip:
 		return s.drip(ctx)
+	default:
+		return nil
 	}
-	return nil
 }
 
 // severInChunk announces a chunk and closes the connection in the middle of it.

@@ -26,6 +26,7 @@ func (e *Engine) wholeAnswer(ctx context.Context, w http.ResponseWriter, t *turn
 	case tailEOF, tailDone, tailChunk:
 		reason = "abort"
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	default:
 	}
 	e.finished(t, reason)
 	switch {

@@ -76,11 +76,9 @@ func checkRows(c *checker, header jsontree.Value, lines *LineReader) {
 		c.problem("", "schema.missing", jsontree.Value{}, nil, "%v", err)
 		return
 	}
-	c.violations(s.Check(header, "/line/1", maxProblems))
+	c.accepts(s, header, "/line/1")
 	footer, rows := c.eachLine(lines, func(v jsontree.Value, at string) {
-		if !s.Accepts(v) {
-			c.violations(s.Check(v, at, maxProblems))
-		}
+		c.accepts(s, v, at)
 	})
 	c.checkFooter(footer, fmt.Sprintf("/line/%d", rows+2), rows)
 	c.recomputed = jsontree.Obj{{Name: "lines", Value: rows}}
@@ -93,12 +91,10 @@ func checkGrades(c *checker, header jsontree.Value, lines *LineReader) {
 		c.problem("", "schema.missing", jsontree.Value{}, nil, "%v", err)
 		return
 	}
-	c.violations(s.Check(header, "/line/1", maxProblems))
+	c.accepts(s, header, "/line/1")
 	tally, last := map[string]int64{}, int64(-1)
 	footer, rows := c.eachLine(lines, func(v jsontree.Value, at string) {
-		if !s.Accepts(v) {
-			c.violations(s.Check(v, at, maxProblems))
-		}
+		c.accepts(s, v, at)
 		tally[v.Get("verdict").Str()]++
 		index, ok := v.Get("index").Int()
 		c.holds(!ok || index > last, at+"/index", "grades.order", v.Get("index"), nil, "index %d follows %d: want one line a request, in order", index, last)
@@ -137,11 +133,11 @@ func checkAttempts(c *checker, header jsontree.Value, lines *LineReader) {
 		parts[name] = s
 	}
 	a.row = parts["row"]
-	c.violations(parts["header"].Check(header, "/line/1", maxProblems))
+	c.accepts(parts["header"], header, "/line/1")
 	footer, rows := c.eachLine(lines, a.check)
 	at := fmt.Sprintf("/line/%d", rows+2)
 	if footer.Exists() {
-		c.violations(parts["footer"].Check(footer, at, maxProblems))
+		c.accepts(parts["footer"], footer, at)
 	}
 	c.checkFooter(footer, at, rows)
 	a.close(footer, rows)
@@ -162,8 +158,7 @@ func (a *attemptsCheck) close(footer jsontree.Value, rows int64) {
 }
 
 func (a *attemptsCheck) check(v jsontree.Value, at string) {
-	if !a.row.Accepts(v) {
-		a.violations(a.row.Check(v, at, maxProblems))
+	if !a.accepts(a.row, v, at) {
 		return // the rules below need the types
 	}
 	outcome := Outcome(v.Get("outcome").Str())
@@ -275,8 +270,8 @@ func (a *attemptsCheck) checkArrivals(v jsontree.Value, at string, m moments) {
 	stamp("first_content", ends.content, ends.hasContent)
 	i := 0
 	for _, e := range empty.Elems() {
-		if low, ok := e.Int(); ok && i < len(ends.offsets) {
-			a.holds(low <= ends.offsets[i], jsontree.Index(at+"/seen_empty", i), "attempts.seen-empty", e, nil, "after the arrival that it bounds")
+		if low, ok := e.Int(); ok && i < len(ends.offsets) && low > ends.offsets[i] {
+			a.problem(jsontree.Index(at+"/seen_empty", i), "attempts.seen-empty", e, nil, "after the arrival that it bounds")
 		}
 		i++
 	}
@@ -296,8 +291,12 @@ func (a *attemptsCheck) walkArrivals(arrivals jsontree.Value, at, kinds, coalesc
 		if i == 0 {
 			e.first = d
 		} else {
-			a.holds(d >= 0, jsontree.Index(at+"/arrivals", i), "attempts.arrivals", v, nil, "an event arrives before the one before it")
-			a.holds(d != 0 || i >= len(coalesced) || coalesced[i] == '1' && coalesced[i-1] == '1', jsontree.Index(at+"/arrivals", i), "attempts.coalesced", v, nil, "two events share an arrival and are not marked coalesced")
+			shared := d == 0 && i < len(coalesced) && (coalesced[i] != '1' || coalesced[i-1] != '1')
+			if d < 0 {
+				a.problem(jsontree.Index(at+"/arrivals", i), "attempts.arrivals", v, nil, "an event arrives before the one before it")
+			} else if shared {
+				a.problem(jsontree.Index(at+"/arrivals", i), "attempts.coalesced", v, nil, "two events share an arrival and are not marked coalesced")
+			}
 		}
 		if i < len(kinds) && kinds[i] == 'c' && !e.hasContent {
 			e.content, e.hasContent = e.last, true

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+
+	"anvil/stages/internal/jsontree"
 )
 
 // ErrIncomplete is wrapped when a JSON Lines artifact ends without its footer.
@@ -24,6 +26,7 @@ type AttemptsReader struct {
 	header AttemptsHeader
 	footer *AttemptsFooter
 	rows   int
+	doc    jsontree.Doc // of the line being decoded
 }
 
 // NewAttemptsReader reads the header. Close the reader; src stays open.
@@ -100,8 +103,8 @@ func (r *AttemptsReader) next() (Attempt, error) {
 	case isFooter(line):
 		return r.readFooter(line)
 	}
-	var a Attempt
-	if err := json.Unmarshal(line, &a); err != nil {
+	a, err := decodeAttempt(&r.doc, line)
+	if err != nil {
 		return Attempt{}, r.badLine("attempt", err)
 	}
 	r.rows++

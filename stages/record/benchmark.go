@@ -63,6 +63,7 @@ type capacityCell struct {
 	first                       bool // rows know their first output: it is the boundary, not ttft
 	rows                        []capacityRow
 	failures                    []capacityFailure
+	metrics                     metricSet // recomputed; nil without rows
 }
 
 func checkBenchmark(c *checker, doc jsontree.Value) {

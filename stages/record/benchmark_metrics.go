@@ -144,6 +144,7 @@ func (b *capacityCell) checkMetrics() {
 		return
 	}
 	computed := capacityMetrics(b.rows, b.wall, b.eligible())
+	b.metrics = computed
 	b.adjustForShape(computed)
 	out := jsontree.Obj{}
 	for name, v := range stored.Members() {
@@ -262,7 +263,7 @@ func P99Interpretation(n int) string {
 
 func (b *capacityCell) checkPopulation() {
 	p := b.doc.Get("metric_population")
-	if b.shape != ShapeNewest || !p.Is(jsontree.Object) || !b.hasRows {
+	if b.shape != ShapeNewest || !p.Is(jsontree.Object) || !b.hasRows || b.metrics == nil {
 		return
 	}
 	const at = "/metric_population"
@@ -272,7 +273,7 @@ func (b *capacityCell) checkPopulation() {
 		out = append(out, jsontree.Member{Name: name, Value: want})
 		b.intIs(at+"/"+name, "population.count", p.Get(name), want, "%s, which is %d", how, want)
 	}
-	metrics := capacityMetrics(b.rows, b.wall, b.eligible())
+	metrics := b.metrics
 	eligible, _ := metrics["throughput_performance_eligible"].(bool)
 	out = append(out, jsontree.Member{Name: "aggregate_throughput_eligible", Value: eligible})
 	b.boolIs(at+"/aggregate_throughput_eligible", "population.eligible", p.Get("aggregate_throughput_eligible"), eligible,

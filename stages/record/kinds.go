@@ -91,7 +91,17 @@ func (c *checker) conforms(id schemas.ID, doc jsontree.Value) {
 		c.problem("", "schema.missing", jsontree.Value{}, nil, "%v", err)
 		return
 	}
-	c.violations(s.Check(doc, "", maxProblems))
+	c.accepts(s, doc, "")
+}
+
+// accepts reports what a schema does not allow. Most values are as they should
+// be, and for those no pointer is made.
+func (c *checker) accepts(s *shape.Schema, v jsontree.Value, pointer string) bool {
+	if s.Accepts(v) {
+		return true
+	}
+	c.violations(s.Check(v, pointer, maxProblems))
+	return false
 }
 
 func (c *checker) violations(vs []shape.Violation) {

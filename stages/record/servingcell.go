@@ -251,7 +251,7 @@ func (s *servingCell) checkMetrics() {
 		value, samples := m.Get("value"), m.Get("samples")
 		n, ok := samples.Int()
 		s.holds(!ok || n > 0 || value.Is(jsontree.Null), at+"/value", "metrics.no-samples", value, nil, "null when there are no samples")
-		s.holds(!ok || !perRequest(id) || n <= int64(len(s.cases)), at+"/samples", "metrics.samples", samples, nil, "more samples than the %d cases", len(s.cases))
+		s.holds(!ok || !perCase(id) || n <= int64(len(s.cases)), at+"/samples", "metrics.samples", samples, nil, "more samples than the %d cases", len(s.cases))
 		want, ok := witnessed[id]
 		if !ok {
 			continue
@@ -261,13 +261,34 @@ func (s *servingCell) checkMetrics() {
 		out = append(out, jsontree.Obj{{Name: "id", Value: id}, {Name: "samples", Value: len(s.durations)}, {Name: "value", Value: want.any()}})
 	}
 	s.recomputed = append(s.recomputed, jsontree.Member{Name: "metrics", Value: out})
+	for _, m := range servingMetrics {
+		v := s.metric(m.id)
+		s.holds(v.Exists() || !s.doc.Get("metrics").Is(jsontree.Array), "/metrics", "metrics.missing", jsontree.Value{}, m.id, "no metric %s", m.id)
+		s.textIs(s.metricPointer(m.id)+"/unit", "metrics.unit", v.Get("unit"), m.unit, "the unit of %s", m.id)
+	}
 	s.checkMetricRelations()
 }
 
-func perRequest(id string) bool {
-	switch id {
-	case "completion_throughput_tps", "first_generated_median_ms", "first_final_content_median_ms", "completion_median_ms", "completion_p95_ms":
-		return true
+// servingMetrics are those that every record of the kind has; of some no case
+// gives more than one sample.
+var servingMetrics = []struct {
+	id, unit string
+	perCase  bool
+}{
+	{"completion_throughput_tps", "tok/s", true},
+	{"first_generated_median_ms", "ms", true},
+	{"first_final_content_median_ms", "ms", true},
+	{"completion_median_ms", "ms", true},
+	{"completion_p95_ms", "ms", true},
+	{"stream_chunk_interval_median_ms", "ms", false},
+	{"batch_duration_seconds", "s", false},
+}
+
+func perCase(id string) bool {
+	for _, m := range servingMetrics {
+		if m.id == id {
+			return m.perCase
+		}
 	}
 	return false
 }

@@ -25,7 +25,8 @@ const headerLimit = 1 << 20
 type source struct {
 	plain  io.ReadCloser
 	buf    *bufio.Reader
-	kind   Kind // with Lines, for JSON Lines
+	head   []byte // what was read of a document
+	kind   Kind   // with Lines, for JSON Lines
 	header jsontree.Value
 }
 
@@ -35,24 +36,44 @@ func openSource(r io.Reader) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &source{plain: plain, buf: bufio.NewReaderSize(plain, headerLimit)}
-	head, err := s.buf.Peek(headerLimit)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, errors.Join(err, s.close())
+	s := &source{plain: plain, buf: bufio.NewReaderSize(plain, 32<<10)}
+	if err := s.readHead(); err != nil {
+		return nil, errors.Join(err, plain.Close())
 	}
-	line, rest, _ := bytes.Cut(head, []byte{'\n'})
-	// A row may be missing, a footer even: what names a schema of lines is lines.
-	header, err := jsontree.Parse(bytes.Clone(line))
+	s.recognise()
+	return s, nil
+}
+
+// readHead takes the first line, line feed included, up to the limit.
+func (s *source) readHead() error {
+	for len(s.head) < headerLimit {
+		chunk, err := s.buf.ReadSlice('\n')
+		s.head = append(s.head, chunk...)
+		switch {
+		case err == nil, errors.Is(err, io.EOF):
+			return nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return err
+		}
+	}
+	return nil
+}
+
+// recognise finds out whether the first line is the header of JSON Lines. A row
+// may be missing, the footer even: what names a schema of lines is lines.
+func (s *source) recognise() {
+	if !bytes.Contains(s.head, []byte(`"schema"`)) {
+		return
+	}
+	header, err := jsontree.Parse(s.head)
 	if err != nil || !header.Is(jsontree.Object) {
-		return s, nil
+		return
 	}
 	label := schemas.ID(header.Get("schema").Str())
 	i := slices.IndexFunc(All(), func(k Kind) bool { return k.ID == label && k.Lines != nil })
 	if i >= 0 {
 		s.kind, s.header = All()[i], header
-		_, _ = s.buf.Discard(len(head) - len(rest)) // within what was peeked
 	}
-	return s, nil
 }
 
 func (s *source) close() error { return s.plain.Close() }
@@ -72,12 +93,13 @@ func (s *source) document() (jsontree.Value, error) {
 }
 
 func (s *source) bytes() ([]byte, error) {
-	src, err := io.ReadAll(io.LimitReader(s.buf, MaxDocument+1))
-	if err != nil {
+	var out bytes.Buffer
+	out.Write(s.head)
+	if _, err := out.ReadFrom(io.LimitReader(s.buf, MaxDocument)); err != nil {
 		return nil, err
 	}
-	if len(src) > MaxDocument {
+	if out.Len() > MaxDocument {
 		return nil, fmt.Errorf("the document is larger than %d MiB", MaxDocument>>20)
 	}
-	return src, nil
+	return out.Bytes(), nil
 }

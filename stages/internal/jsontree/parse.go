@@ -64,7 +64,7 @@ func (e *Error) Error() string {
 
 type node struct {
 	kind       Kind
-	escaped    bool  // the string has escapes
+	escaped    bool  // the string has escapes; the number has a point or an exponent
 	start, end int32 // the source text; of strings without the quotes
 	next       int32 // index after the subtree
 }
@@ -307,15 +307,16 @@ func (d *Doc) number(at int) (int, error) {
 	} else if zero && i-from > 1 {
 		return at, d.fail(Syntax, at, "a number with a leading zero")
 	}
-	exact := true
+	exact, whole := true, true
 	if i < len(d.src) && d.src[i] == '.' {
+		whole = false
 		i++
 		if !digits() {
 			return i, d.unexpected(i, "a digit")
 		}
 	}
 	if i < len(d.src) && (d.src[i] == 'e' || d.src[i] == 'E') {
-		exact = false
+		exact, whole = false, false
 		if i++; i < len(d.src) && (d.src[i] == '+' || d.src[i] == '-') {
 			i++
 		}
@@ -328,7 +329,7 @@ func (d *Doc) number(at int) (int, error) {
 			return at, d.fail(NumberRange, at, "the number %s is beyond a double", clip(string(d.src[at:i])))
 		}
 	}
-	self := d.push(node{kind: Number, start: int32(at), end: int32(i)})
+	self := d.push(node{kind: Number, escaped: !whole, start: int32(at), end: int32(i)})
 	d.nodes[self].next = int32(self + 1)
 	return i, nil
 }

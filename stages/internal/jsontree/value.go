@@ -109,10 +109,22 @@ func (v Value) Float() (f float64, ok bool) {
 	return f, err == nil
 }
 
+// IsInteger tells whether the value is a number without point and exponent.
+func (v Value) IsInteger() bool { return v.Kind() == Number && !v.d.nodes[v.i].escaped }
+
+// Negative tells whether the value is a number with a minus sign.
+func (v Value) Negative() bool { return v.Kind() == Number && v.d.src[v.d.nodes[v.i].start] == '-' }
+
 // Int is the number when its text is an integer that fits int64: no point, no exponent.
 func (v Value) Int() (n int64, ok bool) {
-	if v.Kind() != Number {
+	if !v.IsInteger() {
 		return 0, false
+	}
+	if raw := v.Raw(); len(raw) < 18 && raw[0] != '-' { // most of them, without a copy
+		for _, c := range raw {
+			n = n*10 + int64(c-'0')
+		}
+		return n, true
 	}
 	n, err := strconv.ParseInt(string(v.Raw()), 10, 64)
 	return n, err == nil

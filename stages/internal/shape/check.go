@@ -98,7 +98,7 @@ func is(v jsontree.Value, kind string) bool {
 	if kind != "integer" {
 		return v.Kind().String() == kind
 	}
-	return v.Is(jsontree.Number) && !strings.ContainsAny(string(v.Raw()), ".eE")
+	return v.IsInteger()
 }
 
 func describe(v jsontree.Value) string {
@@ -133,6 +133,9 @@ func words(list []any) string {
 func (c *checker) scalar(s *Schema, v jsontree.Value, pointer string) {
 	switch v.Kind() {
 	case jsontree.Number:
+		if s.maximum == nil && (s.minimum == nil || *s.minimum == 0 && !v.Negative()) {
+			return // nearly all, without reading the number
+		}
 		f, _ := v.Float()
 		if s.minimum != nil && f < *s.minimum {
 			c.fail(pointer, "minimum", v, "is below %v", *s.minimum)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -195,10 +196,14 @@ func retype(union []any, v any) string {
 			return "write " + v + " without quotes"
 		case wants("boolean") && strings.EqualFold(v, "off"):
 			return "write false"
+		case wants("array") && plainWord.MatchString(v):
+			return "write [" + v + "]"
 		}
 	}
 	return ""
 }
+
+var plainWord = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]*$`)
 
 func isNumber(s string) bool {
 	if s == "" || s[0] != '-' && (s[0] < '0' || s[0] > '9') {

@@ -52,7 +52,9 @@ func editorSchema(t *testing.T, kinds stage.Set) []byte {
 	properties := top["properties"].(map[string]any)
 	endpoints := properties["endpoints"].(map[string]any)
 	endpoints["additionalProperties"] = e.define(schemas.ID("anvil.endpoint/v1").FileName(), "")
-	item := properties["stages"].(map[string]any)["items"].(map[string]any)
+	stageFile := schemas.ID("anvil.plan-stage/v1").FileName()
+	item := e.loosen(e.load(stageFile), stageFile).(map[string]any)
+	properties["stages"].(map[string]any)["items"] = item
 	names := make([]string, 0, len(kinds))
 	for name := range kinds {
 		names = append(names, name)
@@ -73,7 +75,7 @@ func editorSchema(t *testing.T, kinds stage.Set) []byte {
 	item["allOf"] = perKind
 	item["properties"].(map[string]any)["uses"] = map[string]any{"enum": names, "description": "kind of the stage"}
 	top["x-anvil-id"] = "anvil.plan/v1"
-	top["title"] = "A plan as it is written, for editors; made from the schemas of plan-top, endpoint and the kinds"
+	top["title"] = "A plan as it is written, for editors; made from the schemas of plan-top, plan-stage, endpoint and the kinds"
 	top["$comment"] = "generated: go test ./stages -run PlanSchema -update"
 	top["$defs"] = e.defs
 	var out bytes.Buffer

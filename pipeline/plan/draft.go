@@ -57,13 +57,11 @@ type output struct {
 }
 
 func (p *parser) readStages() {
-	list, _ := p.top["stages"].([]any)
 	where := p.places.fields["stages"]
 	p.byID = map[string]*draft{}
 	folded := map[string]*draft{}
-	for i, e := range list {
-		head, ok := e.(map[string]any)
-		if !ok {
+	for i, head := range p.heads {
+		if head == nil {
 			continue
 		}
 		d := &draft{index: i, pointer: "/stages/" + strconv.Itoa(i), head: head, named: map[string]bool{}, inputs: map[string][]*draft{}}

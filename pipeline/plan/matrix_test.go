@@ -235,3 +235,27 @@ stages:
 		}
 	})
 }
+
+// A product that nobody could run is answered at once.
+func TestMatrixIsBounded(t *testing.T) {
+	var axes, effort []string
+	for i := range 8 {
+		axes = append(axes, fmt.Sprintf("a%d: [%s]", i, strings.Join(numbers(100), ", ")))
+		effort = append(effort, fmt.Sprintf("${matrix.a%d}", i))
+	}
+	src := strings.Replace(sweeping, "matrix: {concurrency: [1, 4, 16], rep: [1, 2]}", "matrix: {concurrency: [1], rep: [2], "+strings.Join(axes, ", ")+"}", 1)
+	src = strings.Replace(src, "max_tokens: 32,", `max_tokens: 32, sampling: {reasoning_effort: "`+strings.Join(effort, "-")+`"},`, 1)
+	_, err := parse(src, plan.Options{})
+	want := []string{"3:9 matrix: the matrix multiplies the stages to more than 50000"}
+	if diff := cmp.Diff(want, places(err)); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}
+
+func numbers(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprint(i + 1)
+	}
+	return out
+}

@@ -41,8 +41,9 @@ type parser struct {
 
 	root   map[string]any // as the file has it
 	places *place
-	scope  scope          // params and env
-	top    map[string]any // root with references substituted and defaults filled, without what kinds configure
+	scope  scope            // params and env
+	top    map[string]any   // root with references substituted and defaults filled, without endpoints and stages
+	heads  []map[string]any // the stages likewise
 	axes   []axis
 
 	endpoints map[string]*endpoint

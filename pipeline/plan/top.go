@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	topSchema = "anvil.plan-top/v1"
-	latest    = "latest" // names a run wherever a run is named
+	topSchema   = "anvil.plan-top/v1"
+	stageSchema = "anvil.plan-stage/v1"
+	latest      = "latest" // names a run wherever a run is named
 )
 
 // readTop checks everything but endpoints and what configures kinds.
@@ -32,13 +33,15 @@ func (p *parser) readTop() {
 		case "endpoints":
 			p.top[name] = shallow(v)
 		case "stages":
-			p.top[name] = p.stageHeads(v, where, plain)
+			p.top[name] = shallow(v)
+			p.heads = p.stageHeads(v, where, plain)
 		default:
 			p.checkReferences(v, where, "/"+name, plain, nil)
 			p.top[name] = substitute(v, plain)
 		}
 	}
 	p.check(topSchema, "", p.top)
+	p.checkStageHeads()
 
 	p.plan.Name, _ = p.top["name"].(string)
 	p.plan.Title, _ = p.top["title"].(string)
@@ -53,48 +56,54 @@ func (p *parser) readTop() {
 	p.checkConditions()
 }
 
-// check fills defaults, reports faults and returns what is wrong with doc's
-// keys as a set of pointers no one else needs to report.
+// check fills the defaults of doc, the value at prefix, and reports its faults.
 func (p *parser) check(id schemas.ID, prefix string, doc map[string]any) {
-	if err := schemas.Fill(id, doc); err != nil {
-		p.problem(prefix, err.Error(), "")
-		return
+	c, err := p.codec(id)
+	if err == nil {
+		var faults []schemas.Fault
+		if faults, _, err = c.Check(doc); err == nil {
+			p.faults(prefix, faults)
+		}
 	}
-	faults, err := schemas.Faults(id, doc)
 	if err != nil {
 		p.problem(prefix, err.Error(), "")
 	}
-	p.faults(prefix, faults)
 }
 
-// shallow keeps of a mapping of mappings what the plan's own schema says: that
-// they are mappings.
+// shallow keeps of a collection of mappings what the plan's own schema says:
+// that they are mappings.
 func shallow(v any) any {
-	m, ok := v.(map[string]any)
-	if !ok {
-		return v
-	}
-	out := make(map[string]any, len(m))
-	for k, e := range m {
+	empty := func(e any) any {
 		if _, ok := e.(map[string]any); ok {
-			e = map[string]any{}
+			return map[string]any{}
 		}
-		out[k] = e
+		return e
 	}
-	return out
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[k] = empty(e)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = empty(e)
+		}
+		return out
+	}
+	return v
 }
 
-// stageHeads returns the stages with references substituted and without "with".
-func (p *parser) stageHeads(v any, where *place, s *scope) any {
-	list, ok := v.([]any)
-	if !ok {
-		return v
-	}
-	out := make([]any, len(list))
+// stageHeads returns the stages with references substituted and without what
+// stands in "with"; nil for a stage that is no mapping.
+func (p *parser) stageHeads(v any, where *place, s *scope) []map[string]any {
+	list, _ := v.([]any)
+	heads := make([]map[string]any, len(list))
 	for i, e := range list {
 		m, ok := e.(map[string]any)
 		if !ok {
-			out[i] = e
 			continue
 		}
 		head := make(map[string]any, len(m)+8)
@@ -109,9 +118,17 @@ func (p *parser) stageHeads(v any, where *place, s *scope) any {
 			p.checkReferences(m[name], where.items[i].fields[name], "/stages/"+strconv.Itoa(i)+"/"+name, s, nil)
 			head[name] = substitute(m[name], s)
 		}
-		out[i] = head
+		heads[i] = head
 	}
-	return out
+	return heads
+}
+
+func (p *parser) checkStageHeads() {
+	for i, head := range p.heads {
+		if head != nil {
+			p.check(stageSchema, "/stages/"+strconv.Itoa(i), head)
+		}
+	}
 }
 
 // asInt reads an integer that the schema has checked, 0 for anything else.
@@ -146,23 +163,40 @@ func unsafeName(slug string) string {
 }
 
 // reservedLabels are the conditions that anvil writes itself, from evidence.
-var reservedLabels = sync.OnceValue(func() []string {
-	src, err := schemas.Table("conditions.json")
+var reservedLabels = sync.OnceValue(func() []string { return column("conditions.json", "label") })
+
+// metricIDs are the metrics that a limitation may apply to.
+var metricIDs = sync.OnceValue(func() []string { return column("metrics.json", "id") })
+
+// column reads one column of an embedded table; nil where there is no such table.
+func column(table, name string) []string {
+	src, err := schemas.Table(table)
 	if err != nil {
 		return nil
 	}
-	var rows []struct {
-		Label string `json:"label"`
-	}
+	var rows []map[string]any
 	if err := json.Unmarshal(src, &rows); err != nil {
 		panic(err) // a fault of the build
 	}
-	labels := make([]string, len(rows))
+	values := make([]string, len(rows))
 	for i, r := range rows {
-		labels[i] = r.Label
+		values[i], _ = r[name].(string)
 	}
-	return labels
-})
+	return values
+}
+
+// checkMetric reports a metric that does not exist: a limitation for it would
+// say nothing. Rivals' conventions have a dot in their names and no table yet.
+func (p *parser) checkMetric(pointer, id string) {
+	if id == stage.Every || id == "" || strings.Contains(id, ".") || slices.Contains(metricIDs(), id) {
+		return
+	}
+	hint := `"*" stands for every metric`
+	if near, ok := schemas.Closest(id, metricIDs()); ok {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	p.problem(pointer, fmt.Sprintf("unknown metric %q", id), hint)
+}
 
 func (p *parser) checkConditions() {
 	list, _ := p.top["conditions"].([]any)
@@ -188,7 +222,7 @@ func (p *parser) checkConditions() {
 func (p *parser) readLimitations() {
 	list, _ := p.top["limitations"].([]any)
 	var ls []stage.Limitation
-	for _, e := range list {
+	for i, e := range list {
 		l := stage.Limitation{Code: "plan.stated", Severity: stage.Caveat, Origin: stage.OriginPlan, AppliesTo: []string{stage.Every}}
 		switch e := e.(type) {
 		case string:
@@ -200,8 +234,9 @@ func (p *parser) readLimitations() {
 			l.Severity = stage.Severity(severity)
 			if to, ok := e["applies_to"].([]any); ok {
 				l.AppliesTo = nil
-				for _, m := range to {
+				for j, m := range to {
 					l.AppliesTo = append(l.AppliesTo, fmt.Sprint(m))
+					p.checkMetric(fmt.Sprintf("/limitations/%d/applies_to/%d", i, j), fmt.Sprint(m))
 				}
 			}
 		default:

@@ -74,12 +74,8 @@ func (w *Worker) release() {
 
 func (w *Worker) exchange(ctx context.Context, payload []byte) (keep bool) {
 	w.out = w.client.requestBytes(w.out, payload)
-	if !w.send(ctx) {
-		return false
-	}
-	head, err := w.wire.readHead(w.limit())
+	head, err := w.ask(ctx)
 	if err != nil {
-		w.failed(err, EndBroken)
 		return false
 	}
 	w.s.Headers = w.wire.socket.at
@@ -94,6 +90,30 @@ func (w *Worker) exchange(ctx context.Context, payload []byte) (keep bool) {
 	w.read(f)
 	return !f.close
 }
+
+// ask sends the request and reads the header block of its answer. A server that
+// closed a kept connection without having read the request is asked again on a
+// new one: llama-server announces keep-alive and closes after each stream. What
+// the error means stands in the sample.
+func (w *Worker) ask(ctx context.Context) ([]byte, error) {
+	for {
+		if !w.send(ctx) {
+			return nil, errNotSent
+		}
+		head, err := w.wire.readHead(w.limit())
+		if err == nil {
+			return head, nil
+		}
+		if w.s.Reused && !w.client.aborted.Load() && unread(w.wire.socket.Conn, err) {
+			w.replace()
+			continue
+		}
+		w.failed(err, EndBroken)
+		return nil, err
+	}
+}
+
+var errNotSent = errors.New("not sent")
 
 // send writes the request on a connection that the server has not closed. One
 // that it closed before the first byte was written is replaced.

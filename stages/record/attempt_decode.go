@@ -116,7 +116,7 @@ func list[T any](d *quick, v jsontree.Value, read func(jsontree.Value) T) []T {
 	case jsontree.Missing, jsontree.Null:
 		return nil
 	case jsontree.Array:
-		out := []T{}
+		out := make([]T, 0, v.Len())
 		for _, e := range v.Elems() {
 			out = append(out, read(e))
 		}

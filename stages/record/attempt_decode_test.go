@@ -26,11 +26,23 @@ const sum = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 func FuzzDecodeAttempt(f *testing.F) {
 	f.Add(line)
 	for _, change := range [][2]string{
-		{`"index":0`, `"index":0.0`}, {`"index":0`, `"index":"0"`}, {`"index":0`, `"index":99999999999999999999`}, {`"item":"case-03"`, `"item":5`},
-		{`"prompt_sha256":"0`, `"prompt_sha256":"X`}, {`"arrivals":[9800000`, `"arrivals":[1e3`}, {`"t":{`, `"t":null,"u":{`}, {`"notes":["a\u00e9"]`, `"notes":null`},
-		{`"seen_empty":[null`, `"seen_empty":["x"`}, {`"error":{`, `"error":[],"e":{`}, {`"outcome":"ok"`, `"outcome":null`}, {`"done_marker":true`, `"done_marker":1`},
-		{`"client":"c0"`, `"client":"c0","client":"c1"`}, {`"usage":{`, `"usage":[],"v":{`}, {`"text":"é`, `"text":"` + "\xff"},
-		{`"max_output_tokens":10240,`, ``}, {`"turn":0`, `"turn":null`},
+		{`"index":0`, `"index":0.0`},
+		{`"index":0`, `"index":"0"`},
+		{`"index":0`, `"index":99999999999999999999`},
+		{`"item":"case-03"`, `"item":5`},
+		{`"prompt_sha256":"0`, `"prompt_sha256":"X`},
+		{`"arrivals":[9800000`, `"arrivals":[1e3`},
+		{`"t":{`, `"t":null,"u":{`},
+		{`"notes":["a\u00e9"]`, `"notes":null`},
+		{`"seen_empty":[null`, `"seen_empty":["x"`},
+		{`"error":{`, `"error":[],"e":{`},
+		{`"outcome":"ok"`, `"outcome":null`},
+		{`"done_marker":true`, `"done_marker":1`},
+		{`"client":"c0"`, `"client":"c0","client":"c1"`},
+		{`"usage":{`, `"usage":[],"v":{`},
+		{`"text":"é`, `"text":"` + "\xff"},
+		{`"max_output_tokens":10240,`, ``},
+		{`"turn":0`, `"turn":null`},
 	} {
 		f.Add(strings.Replace(line, change[0], change[1], 1))
 	}

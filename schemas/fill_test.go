@@ -13,12 +13,7 @@ import (
 
 func compileText(t *testing.T, src string) *jsonschema.Schema {
 	t.Helper()
-	c := jsonschema.NewCompiler()
-	c.Draft = jsonschema.Draft2020
-	c.ExtractAnnotations = true
-	c.AssertFormat = true
-	c.LoadURL = load
-	registerKeywords(c)
+	c := newCompiler()
 	if err := c.AddResource(base+"test.schema.json", strings.NewReader(src)); err != nil {
 		t.Fatal(err)
 	}

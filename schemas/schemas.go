@@ -89,9 +89,23 @@ var index = sync.OnceValue(func() map[ID]string {
 })
 
 var (
-	mu       sync.Mutex
+	mu       sync.Mutex // of compiled and of the compiler
 	compiled = map[ID]*jsonschema.Schema{}
 )
+
+// compiler is one for all, so that a file that many schemas refer to is read
+// and checked once.
+var compiler = sync.OnceValue(newCompiler)
+
+func newCompiler() *jsonschema.Compiler {
+	c := jsonschema.NewCompiler()
+	c.Draft = jsonschema.Draft2020
+	c.ExtractAnnotations = true
+	c.AssertFormat = true
+	c.LoadURL = load
+	registerKeywords(c)
+	return c
+}
 
 // Compile returns the compiled schema, compiling it at the first call. It is
 // safe for concurrent use.
@@ -105,13 +119,7 @@ func Compile(id ID) (*jsonschema.Schema, error) {
 	if !ok {
 		return nil, fmt.Errorf("no schema %q", id)
 	}
-	c := jsonschema.NewCompiler()
-	c.Draft = jsonschema.Draft2020
-	c.ExtractAnnotations = true
-	c.AssertFormat = true
-	c.LoadURL = load
-	registerKeywords(c)
-	s, err := c.Compile(base + name)
+	s, err := compiler().Compile(base + name)
 	if err != nil {
 		return nil, fmt.Errorf("schema %s: %w", id, err)
 	}

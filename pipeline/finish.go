@@ -58,11 +58,12 @@ func (o *outcome) newLimitations(seen map[digest.Digest]bool) stage.LimitationSe
 	if o.standing == nil {
 		return nil
 	}
-	for _, a := range o.artifacts {
-		if seen[a.Limitations] {
+	if len(o.artifacts) > 0 { // all of them have the one set
+		d := o.artifacts[0].Limitations
+		if seen[d] {
 			return nil
 		}
-		seen[a.Limitations] = true
+		seen[d] = true
 	}
 	return o.standing.set()
 }

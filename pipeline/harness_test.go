@@ -104,6 +104,7 @@ func (l *lab) kinds() map[string]stage.Kind {
 		{Name: "see", Contract: 1, Class: stage.Observational, Out: seen, In: []stage.Port{{Name: "scout", Schema: seeSchema, Optional: true}}},
 		{Name: "gate", Contract: 1, Class: stage.Observational, Out: seen, Gates: true},
 		{Name: "look", Contract: 1, Class: stage.Observational, Exclusive: true, Drains: true, Out: seen, In: []stage.Port{{Name: "scout", Schema: seeSchema, Optional: true}}},
+		{Name: "pair", Contract: 1, Class: stage.Observational, Out: append(slices.Clone(seen), stage.Port{Name: "more.jsonl", Schema: "test.more/v1"})},
 		{Name: "make", Contract: 1, Class: stage.Pure, Out: made, In: []stage.Port{{Name: "seen", Schema: seeSchema, Optional: true}, {Name: "made", Schema: makeSchema, Optional: true}}},
 		{Name: "need", Contract: 1, Class: stage.Pure, Out: made, In: []stage.Port{{Name: "seen", Schema: seeSchema}}},
 		{Name: "sum", Contract: 1, Class: stage.Pure, Out: made, In: []stage.Port{{Name: "seen", Schema: seeSchema, Optional: true, Many: true}, {Name: "made", Schema: makeSchema, Optional: true, Many: true}}},

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,6 +46,29 @@ func TestAStageAddsLimitationsInItsOwnNameAndDropsNone(t *testing.T) {
 	var doc struct{ Limitations stage.LimitationSet }
 	if err := json.Unmarshal(l.object(r.stage("sum").Outputs[0].SHA256), &doc); err != nil || len(want.Missing(doc.Limitations)) > 0 {
 		t.Errorf("the document holds %+v, %v", doc.Limitations, err)
+	}
+	l.verify(r)
+}
+
+func TestTheOutputsOfOneStageShareItsSetAndTheRunHoldsIt(t *testing.T) {
+	l := newLab(t)
+	few := stage.Limitation{Code: "samples.few", Severity: stage.Caveat, Origin: "measure", AppliesTo: []string{stage.Every}, Text: "8 requests"}
+	l.do["measure"] = func(_ context.Context, _ stage.Env, _ stage.Inputs, out *stage.Outputs) error {
+		out.Limit(few)
+		w, err := out.Create("more.jsonl")
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(w, "{}")
+		return errors.Join(w.Close(), out.JSON("seen.json", map[string]any{}))
+	}
+	r := l.run(l.plan("measure pair"), Options{})
+	outs := r.stage("measure").Outputs
+	if len(outs) != 2 || outs[0].Limitations != outs[1].Limitations || outs[0].Name != "seen.json" {
+		t.Errorf("outputs are %+v", outs)
+	}
+	if len(r.Limitations) != 1 {
+		t.Errorf("the run holds %+v", r.Limitations)
 	}
 	l.verify(r)
 }

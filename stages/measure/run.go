@@ -197,6 +197,7 @@ func (w *witness) write(out *stage.Outputs, in stage.Inputs) (err error) {
 			return fmt.Errorf("decode request %d: %w", i, err)
 		}
 		w.count(a)
+		w.papers.add(a, w.measure.Load.closed())
 		w.env.Progress.Count(string(a.Outcome))
 		if err := rows.Write(a); err != nil {
 			return fmt.Errorf("write attempts: %w", err)
@@ -209,7 +210,7 @@ func (w *witness) write(out *stage.Outputs, in stage.Inputs) (err error) {
 		return err
 	}
 	w.limit(out, in)
-	return nil
+	return w.papers.write(w, out)
 }
 
 func (w *witness) status() string {

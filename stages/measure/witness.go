@@ -25,6 +25,7 @@ type witness struct {
 	drive   *target.Drive
 	phase   phase
 	planned int
+	papers  papers
 
 	outcomes          map[record.Outcome]int
 	lags              []int64

@@ -1,0 +1,373 @@
+package record
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"anvil/stages/internal/jsontree"
+)
+
+// seed returns the benchmark seed with a text replaced.
+func seed(t testing.TB, from, to string) []byte {
+	t.Helper()
+	src := testdata(t, seeds+"/benchmark-v1.json")
+	out := bytes.Replace(src, []byte(from), []byte(to), 1)
+	if from != "" && bytes.Equal(src, out) {
+		t.Fatalf("%q is not in the seed", from)
+	}
+	return out
+}
+
+func TestBadInputIsOneClearLine(t *testing.T) {
+	whole := string(seed(t, "", ""))
+	for name, c := range map[string]struct {
+		src, rule, text string
+		exit            int
+	}{
+		"empty":          {"", "file.empty", "the file is empty", 2},
+		"blank":          {" \n", "json.syntax", "the text ends where a value must stand", 2},
+		"truncated":      {whole[:4000], "json.syntax", "line ", 2},
+		"text":           {"hello", "json.syntax", "line 1, column 1: 'h' where a value must stand", 2},
+		"binary":         {"\x00\x01\x02", "json.syntax", "line 1, column 1", 2},
+		"NaN":            {strings.Replace(whole, "25669.25319400616", "NaN", 1), "json.syntax", "NaN is not JSON", 2},
+		"duplicate key":  {strings.Replace(whole, `"completed": 4,`, `"completed": 4, "completed": 5,`, 1), "json.duplicate-key", `duplicate key "completed"`, 5},
+		"huge number":    {strings.Replace(whole, "25669.25319400616", "1e400", 1), "json.number-range", "beyond a double", 5},
+		"lone surrogate": {strings.Replace(whole, `"vllm"`, `"\ud800"`, 1), "json.surrogate", "surrogate", 5},
+		"deep":           {strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000), "json.depth", "nested deeper than 256", 2},
+		"deep inside":    {strings.Replace(whole, `"vllm"`, strings.Repeat(`{"a":`, 10_000)+"1"+strings.Repeat("}", 10_000), 1), "json.depth", "nested deeper", 2},
+		"trailing":       {whole + "\n{}", "json.syntax", "there is more", 2},
+		"invalid UTF-8":  {strings.Replace(whole, `"vllm"`, "\"\xff\"", 1), "json.utf8", "not valid UTF-8", 2},
+		"number":         {"42", "kind.unknown", "the document is a number", 5},
+		"array":          {"[1, 2]", "kind.unknown", "an array of something else", 5},
+		"another kind":   {`{"schema": "acme.record/v9", "x": 1}`, "kind.unknown", `the schema "acme.record/v9" is not known`, 5},
+		"no kind":        {`{"x": 1}`, "kind.unknown", "it has no schema", 5},
+		"lines as one":   {"{\n\"schema\": \"anvil.attempts/v1\"}", "kind.lines", "is JSON Lines", 5},
+		"broken zstd":    {"\x28\xb5\x2f\xfd\x00\x00\x00\x00\x00\x00", "file.unreadable", "", 2},
+	} {
+		r := CheckReader(name, strings.NewReader(c.src), Options{})
+		if len(r.Problems) != 1 || r.Problems[0].Rule != c.rule || !strings.Contains(r.Problems[0].Text, c.text) || strings.Contains(r.Problems[0].Text, "\n") {
+			t.Errorf("%s: %s, want one line, rule %s, with %q", name, describe(r), c.rule, c.text)
+		}
+		if got := Exit([]Report{r}, false); got != c.exit {
+			t.Errorf("%s: exit %d, want %d", name, got, c.exit)
+		}
+	}
+}
+
+func TestWhatIsNoFileIsOneClearLine(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "fifo.json")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Skip(err)
+	}
+	empty := filepath.Join(dir, "empty")
+	if err := os.Mkdir(empty, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for arg, want := range map[string]string{
+		fifo: "it is a FIFO, not a file", empty: "no file below it ends in", filepath.Join(dir, "absent.json"): "no such file",
+		filepath.Join(dir, "*.none"): "no file matches the pattern", "[": "",
+	} {
+		reports, err := Check(context.Background(), []string{arg}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(reports) != 1 || reports[0].OK || !reports[0].Unreadable || !strings.Contains(reports[0].Problems[0].Text, want) || Exit(reports, false) != 2 {
+			t.Errorf("%s: %+v, want one unreadable with %q", arg, reports, want)
+		}
+	}
+	if r := CheckFile(dir, Options{}); !strings.Contains(r.Problems[0].Text, "it is a directory") {
+		t.Errorf("a directory: %s", describe(r))
+	}
+}
+
+// Every value of a record replaced by one of every other type: no panic, and
+// each is a problem at its own place.
+func TestWrongTypesAreNamedEverywhere(t *testing.T) {
+	for _, path := range []string{seeds + "/benchmark-v1.json", corpus + "/baseline-capacity-1.json", seeds + "/serving-cell-record.json", seeds + "/live-http-run.json", seeds + "/derived-capacity-summary-v1.json"} {
+		src := testdata(t, path)
+		doc, err := jsontree.Parse(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range every(doc, "") {
+			for _, text := range []string{`{}`, `[]`, `"x"`, `true`, `-1.5`} {
+				r := CheckReader("mutant", bytes.NewReader(splice(src, p.v, text)), Options{})
+				if r.Kind == nil || mustParse(t, []byte(text)).Kind() == p.v.Kind() {
+					continue
+				}
+				if r.OK && !freeText(p, text) {
+					t.Errorf("%s: %s as %s is not noticed", filepath.Base(path), p.pointer, text)
+				}
+			}
+		}
+	}
+}
+
+// freeText tells whether a nullable text stands where the seed has null.
+func freeText(p place, text string) bool { return p.v.Is(jsontree.Null) && text == `"x"` }
+
+func every(v jsontree.Value, pointer string) []place {
+	out := []place{}
+	if pointer != "" {
+		out = append(out, place{pointer, v})
+	}
+	for name, m := range v.Members() {
+		out = append(out, every(m, jsontree.Child(pointer, name))...)
+	}
+	for i, e := range v.Elems() {
+		out = append(out, every(e, jsontree.Index(pointer, i))...)
+	}
+	return out
+}
+
+func hasNote(r Report, rule string) bool {
+	for _, n := range r.Notes {
+		if n.Rule == rule {
+			return true
+		}
+	}
+	return false
+}
+
+func TestFindingsThatAreNoFaultsAreNotes(t *testing.T) {
+	reports, err := Check(context.Background(), []string{corpus}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]string{
+		"cache.warm-rows":    {"glm-capacity-c4-16word-final"},
+		"p99.few-samples":    {"baseline-capacity-1", "glm-capacity-16word-probe", "glm-capacity-c4-16word-scout"},
+		"throughput.partial": {"v3-0-of-1", "v3-1-of-12", "v4-11-of-12", "v4-2-of-3-warm", "v4-4-of-6-eviction"},
+		"run-id.collides":    {"pre-protocol-c128-a", "pre-protocol-c128-b"},
+		"outputs.at-cap":     {"v3-ab-default-8k-c16-r1"},
+		"samples.one":        {"glm-capacity-16word-probe", "v3-1-of-12", "v4-prefix-cold", "v4-prefix-replay"},
+		"derived.no-digest":  {"glm-capacity-c4-16word-final-summary"},
+	}
+	for rule, files := range want {
+		var got []string
+		for _, r := range reports {
+			if hasNote(r, rule) {
+				got = append(got, strings.TrimSuffix(filepath.Base(r.File), ".json"))
+			}
+		}
+		if strings.Join(got, " ") != strings.Join(files, " ") {
+			t.Errorf("note %s stands on %v, want %v", rule, got, files)
+		}
+	}
+	for _, r := range reports {
+		if hasNote(r, "cache.warm-rows") && !strings.Contains(describe(r), "requests 0, 4, 5, 6, 7 were") {
+			t.Errorf("the warm rows are not 0, 4, 5, 6, 7: %s", describe(r))
+		}
+	}
+	if got := Exit(reports, false); got != 5 {
+		t.Errorf("exit %d, want 5: the alien is among them", got)
+	}
+}
+
+func TestUnverifiedIsAFindingOnlyWhenStrict(t *testing.T) {
+	r := CheckFile(filepath.Join(corpus, "v2-c32-no-rows.json"), Options{})
+	if Exit([]Report{r}, false) != 0 || Exit([]Report{r}, true) != 5 {
+		t.Errorf("exit %d and strict %d, want 0 and 5", Exit([]Report{r}, false), Exit([]Report{r}, true))
+	}
+}
+
+// Rules that the mutations of the seeds do not reach.
+func TestRulesOfTheNewestShape(t *testing.T) {
+	failed := string(testdata(t, corpus+"/baseline-capacity-1.json"))
+	for name, c := range map[string]struct{ src, from, to, pointer, rule string }{
+		"reasoning under v3":      {"", `"capacity-v4-reasoning"`, `"capacity-v3"`, "/request_timings/0/reasoning_chunks", "protocol.no-reasoning"},
+		"a class without cause":   {failed, `"controlled_output_failed"`, `"request_canary_failed"`, "/failures/0/failure_class", "failure.class"},
+		"elapsed below e2e":       {failed, `"elapsed_ms": 17405.23385896813`, `"elapsed_ms": 17405.0`, "/failures/0/elapsed_ms", "failure.elapsed"},
+		"usage total":             {failed, `"total_tokens": 6425`, `"total_tokens": 6426`, "/failures/0/response_metadata/usage/total_tokens", "failure.usage-total"},
+		"said twice":              {failed, "\"response_metadata\": {\n        \"content_chunks\": 72", "\"response_metadata\": {\n        \"content_chunks\": 71", "/failures/0/response_metadata/content_chunks", "failure.said-twice"},
+		"received without timing": {failed, `"response_received": true`, `"response_received": false`, "/failures/0/response_received", "failure.received"},
+		"a row index twice":       {"", `"request_index": 1,`, `"request_index": 0,`, "/request_timings/1/request_index", "index.once"},
+		"shared prefix":           {"", `"prompt_cache_mode": "unique"`, `"prompt_cache_mode": "shared"`, "/shared_prefix_tokens", "workload.shared-prefix"},
+		"window":                  {"", `"max_context_tokens": 327680`, `"max_context_tokens": 20000`, "/context_distribution/8192", "workload.window"},
+		"concurrency":             {"", `"concurrency": 4`, `"concurrency": 3`, "/concurrency", "wall.in-flight"},
+		"label":                   {"", `"schema": "anvil-serving.benchmark/v1"`, `"schema": "anvil-serving.benchmark/v2"`, "/schema", "schema.enum"},
+		"a row in doubt":          {"", `"time_to_first_output_ms": 1656.3155159819871`, `"time_to_first_output_ms": 18995.5`, "/request_timings/0/ttft_ms", "row.order"},
+	} {
+		if c.src == "" {
+			c.src = string(seed(t, "", ""))
+		}
+		mutant := strings.Replace(c.src, c.from, c.to, 1)
+		if mutant == c.src {
+			t.Fatalf("%s: %q is not in the record", name, c.from)
+		}
+		r := CheckReader(name, strings.NewReader(mutant), Options{})
+		if !hasProblem(r, c.pointer, c.rule) || r.Kind == nil || *r.Kind != BenchmarkSchema {
+			t.Errorf("%s: want %s at %s, got %s", name, c.rule, c.pointer, describe(r))
+		}
+	}
+}
+
+func TestProblemsGiveStoredAndComputedValues(t *testing.T) {
+	r := CheckReader("x", bytes.NewReader(seed(t, `"ttft_p50_ms": 19149.811200913973`, `"ttft_p50_ms": 19149.90`)), Options{})
+	if len(r.Problems) != 1 {
+		t.Fatal(describe(r))
+	}
+	p := r.Problems[0]
+	if p.Pointer != "/metrics/ttft_p50_ms" || string(p.Stored) != "19149.90" || string(p.Computed) != "19149.811200913973" {
+		t.Errorf("got %+v, want stored 19149.90 as written and computed 19149.811200913973", p)
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"file", "kind", "shape", "ok", "status", "problems", "notes", "recomputed"} {
+		if _, ok := doc[key]; !ok {
+			t.Errorf("the report lacks %s", key)
+		}
+	}
+	if len(doc) != 8 {
+		t.Errorf("the report has %d members, want 8: %s", len(doc), text)
+	}
+}
+
+func TestDerivedSummaryMustCopyDigitByDigit(t *testing.T) {
+	src := testdata(t, corpus+"/glm-capacity-c4-16word-final-summary.json")
+	source := filepath.Join(corpus, "glm-capacity-c4-16word-final.json")
+	doc, err := jsontree.Parse(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range scalars(doc, "") {
+		if p.pointer == "/cache_caveat" || p.pointer == "/p99_interpretation" || p.pointer == "/source_artifact" {
+			continue // words of its own; where the source is, was said
+		}
+		for _, text := range others(p.v) {
+			r := CheckReader("mutant", bytes.NewReader(splice(src, p.v, text)), Options{Source: source})
+			if r.OK {
+				t.Errorf("not caught: %s from %s to %s", p.pointer, p.v.Raw(), text)
+			}
+		}
+	}
+	wrong := filepath.Join(corpus, "glm-capacity-c4-16word-scout.json")
+	if r := CheckReader("summary", bytes.NewReader(src), Options{Source: wrong}); r.OK || !hasProblem(r, "/exact_metrics/ttft_p50_ms", "derived.copy") {
+		t.Errorf("against another source: %s", describe(r))
+	}
+	stamped := bytes.Replace(src, []byte(`"source_schema"`), []byte(`"source_sha256": "`+strings.Repeat("0", 64)+`", "source_schema"`), 1)
+	if r := CheckReader("summary", bytes.NewReader(stamped), Options{Source: source}); !hasProblem(r, "/source_sha256", "derived.digest") {
+		t.Errorf("a wrong digest: %s", describe(r))
+	}
+	if r := CheckReader("summary", bytes.NewReader(src), Options{Source: "absent.json"}); !hasProblem(r, "/source_artifact", "derived.source") {
+		t.Errorf("a source that is not there: %s", describe(r))
+	}
+}
+
+func TestLiveRunRules(t *testing.T) {
+	src := string(testdata(t, seeds+"/live-http-run.json"))
+	for name, c := range map[string]struct{ from, to, pointer, rule string }{
+		"goodput half a unit off": {`"ttft_goodput_rps": 0.875`, `"ttft_goodput_rps": 0.876`, "/ttft_goodput_rps", "live.goodput"},
+		"no objective":            {`"ttft_slo_ms": 500`, `"ttft_slo_ms": null`, "/ttft_goodput_rps", "live.goodput"},
+		"a stricter objective":    {`"ttft_slo_ms": 500`, `"ttft_slo_ms": 286`, "/ttft_goodput_rps", "live.goodput"},
+		"an event more":           {`"content_events": 24`, `"content_events": 25`, "/requests/0/content_events", "live.events"},
+		"ends before its events":  {`"e2e_ms": 1163.249`, `"e2e_ms": 1160.249`, "/requests/0/e2e_ms", "live.order"},
+		"outlasts the run":        {`"duration_s": 3.428`, `"duration_s": 1.1`, "/requests/0/e2e_ms", "live.duration"},
+		"offered":                 {`"offered_requests": 6`, `"offered_requests": 7`, "/offered_requests", "live.offered"},
+		"a ttft of a failure":     {`"error": "HTTP`, `"ttft_ms": 1.0, "error": "HTTP`, "/requests/1/ttft_ms", "schema.additionalProperties"},
+		"shed is not stated":      {`"client_shed_requests": 0,`, ``, "/client_shed_requests", "schema.required"},
+	} {
+		mutant := strings.Replace(src, c.from, c.to, 1)
+		if mutant == src {
+			t.Fatalf("%s: %q is not in the seed", name, c.from)
+		}
+		if r := CheckReader(name, strings.NewReader(mutant), Options{}); !hasProblem(r, c.pointer, c.rule) {
+			t.Errorf("%s: want %s at %s, got %s", name, c.rule, c.pointer, describe(r))
+		}
+	}
+	shed := strings.Replace(strings.Replace(src, `"client_shed_requests": 0`, `"client_shed_requests": 2`, 1), `"offered_requests": 6`, `"offered_requests": 8`, 1)
+	if r := CheckReader("shed", strings.NewReader(shed), Options{}); !r.OK {
+		t.Errorf("shed requests without rows: %s", describe(r))
+	}
+}
+
+func TestRunIDVerifiesAndMints(t *testing.T) {
+	src := testdata(t, seeds+"/serving-cell-record.json")
+	got, err := MintRunID(src, "glm53-flash-stock-serving-4k-c1-pilot")
+	if want := "glm53-flash-stock-serving-4k-c1-pilot-119f8a2564a2"; err != nil || got != want {
+		t.Errorf("MintRunID = %q, %v, want %q", got, err, want)
+	}
+	d, err := runIDDigest(members(mustParse(t, src)), "glm53-flash-stock-serving-4k-c1-pilot")
+	if want := "119f8a2564a272bc786521f42c043c16f4496d12f88c72e377d4df1a127dd0c5"; err != nil || d.String() != want {
+		t.Errorf("full digest %s, %v, want %s", d, err, want)
+	}
+	if _, err := MintRunID(src, strings.Repeat("x", 150)); err == nil {
+		t.Error("an id of more than 160 characters gave no error")
+	}
+	if _, err := MintRunID(src, "-x"); err == nil {
+		t.Error("an id that begins with a dash gave no error")
+	}
+}
+
+func mustParse(t *testing.T, src []byte) jsontree.Value {
+	t.Helper()
+	v, err := jsontree.Parse(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestRecogniseGoesByContent(t *testing.T) {
+	for path, want := range map[string]string{
+		seeds + "/benchmark-v1.json": "anvil-serving.benchmark/v1", seeds + "/serving-cell-record.json": "serving-cell-v1",
+		seeds + "/live-http-run.json": "anvil.live-http-run/v1", seeds + "/derived-capacity-summary-v1.json": "anvil-serving.derived-capacity-summary/v1",
+		corpus + "/pre-protocol-flattened-text.json": "anvil-serving.benchmark/v1",
+	} {
+		src := testdata(t, path)
+		for _, label := range []string{`"schema"`, `"no-schema"`} {
+			got, err := Recognise(bytes.NewReader(bytes.Replace(src, []byte(`"schema"`), []byte(label), 1)))
+			if err != nil || string(got) != want {
+				t.Errorf("%s with %s: %q, %v, want %q", filepath.Base(path), label, got, err, want)
+			}
+		}
+	}
+	if got, err := Recognise(bytes.NewReader(testdata(t, corpus+"/alien-same-schema.json"))); err == nil || !strings.Contains(err.Error(), "base_url, completed, max_context_tokens, max_tokens, requests") {
+		t.Errorf("the alien: %q, %v, want an error that names what it lacks", got, err)
+	}
+	if got, err := Recognise(bytes.NewReader(writeAttempts(t))); err != nil || got != AttemptsSchema {
+		t.Errorf("attempts: %q, %v", got, err)
+	}
+	if got, err := Recognise(strings.NewReader(`{"schema": "anvil.measurement/v1"}`)); err != nil || got != MeasurementSchema {
+		t.Errorf("measurement: %q, %v", got, err)
+	}
+}
+
+// FuzzCheck: whatever the bytes, a report that can be printed and no panic.
+func FuzzCheck(f *testing.F) {
+	for _, path := range []string{seeds + "/benchmark-v1.json", corpus + "/baseline-capacity-1.json", corpus + "/v3-1-of-12.json", corpus + "/alien-same-schema.json", seeds + "/serving-cell-record.json", seeds + "/live-http-run.json", seeds + "/derived-capacity-summary-v1.json"} {
+		f.Add(testdata(f, path))
+	}
+	f.Add(writeAttempts(f, sampleAttempt(0)))
+	f.Add(plain(f, writeAttempts(f, sampleAttempt(0), sampleAttempt(1))))
+	f.Add([]byte(`{"schema":"anvil.grades/v1"}` + "\n" + `{"index":0,"verdict":"pass"}` + "\n" + `{"footer":true,"lines":1}`))
+	f.Add([]byte(`[{"code":"a.b"}]`))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		r := CheckReader("fuzz", bytes.NewReader(src), Options{})
+		if _, err := json.Marshal(r); err != nil {
+			t.Fatal(err)
+		}
+		if r.OK != (len(r.Problems) == 0) || r.OK == (r.Status == StatusProblems) {
+			t.Fatalf("ok, status and problems disagree: %+v", r)
+		}
+		if reader, err := NewAttemptsReader(bytes.NewReader(src)); err == nil {
+			for _, err := range reader.All() {
+				_ = err
+			}
+			reader.Close()
+		}
+	})
+}

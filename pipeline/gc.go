@@ -13,7 +13,7 @@ import (
 func Collect(ctx context.Context, workspace string, s *store.Store, dryRun, emptyTrash bool) (store.Collected, error) {
 	r := prov.NewReader(s.Peek())
 	return s.GC(ctx, store.GCOptions{
-		DryRun: dryRun, EmptyTrash: emptyTrash,
+		DryRun: dryRun, EmptyTrash: emptyTrash, MayRefer: prov.MayRefer,
 		Roots: func(ctx context.Context) (results, objects []digest.Digest, err error) {
 			return prov.Roots(ctx, workspace, r)
 		},

@@ -1,6 +1,7 @@
 package prov
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -102,7 +103,7 @@ func attemptResults(root *os.Root) (sums []digest.Digest, err error) {
 // error.
 func References(ctx context.Context, r *Reader, d digest.Digest) (results, objects []digest.Digest, err error) {
 	b, err := r.Bytes(ctx, d, -1)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errTooLarge) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
 	if err != nil {
@@ -126,3 +127,7 @@ func References(ctx context.Context, r *Reader, d digest.Digest) (results, objec
 	}
 	return results, objects, nil
 }
+
+// MayRefer tells from the first bytes of an object whether it can be a result:
+// only then References has something to say of it.
+func MayRefer(head []byte) bool { return bytes.Contains(head, []byte(ResultSchema)) }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"anvil/pipeline/digest"
@@ -30,6 +32,9 @@ type GCOptions struct {
 	// may be no result, and returns nothing for them and for what is not there.
 	// It must read through Peek: while others wait it may hold nothing.
 	References func(ctx context.Context, d digest.Digest) (results, objects []digest.Digest, err error)
+	// MayRefer tells from the first bytes of an object that nobody needs whether
+	// to ask for its references.
+	MayRefer func(head []byte) bool
 
 	DryRun     bool // remove nothing, say what would be
 	EmptyTrash bool // also what was set aside because it was damaged
@@ -195,24 +200,81 @@ func (c *collector) held(ctx context.Context) error {
 const sweepBatch = 128
 
 func (c *collector) sweep(ctx context.Context) error {
-	var batch []digest.Digest
-	err := c.s.each(func(d digest.Digest) error {
+	garbage := map[digest.Digest]bool{}
+	if err := c.s.each(func(d digest.Digest) error {
 		if c.needed[d] {
 			c.kept(d)
-			return ctx.Err()
+		} else {
+			garbage[d] = true
 		}
-		batch = append(batch, d)
-		if len(batch) < sweepBatch {
-			return ctx.Err()
-		}
-		err := c.remove(ctx, batch)
-		batch = batch[:0]
-		return err
-	})
-	if err != nil {
+		return ctx.Err()
+	}); err != nil {
 		return err
 	}
-	return c.remove(ctx, batch)
+	order := c.outsideIn(ctx, garbage)
+	for len(order) > 0 {
+		n := min(len(order), sweepBatch)
+		if err := c.remove(ctx, order[:n]); err != nil {
+			return err
+		}
+		order = order[n:]
+	}
+	return ctx.Err()
+}
+
+// outsideIn orders garbage so that a result goes before all that it refers to.
+// Whoever still finds a result, and holds it before opening it, therefore finds
+// everything behind it, however far the collector is; and a crash leaves no
+// result that lacks something.
+func (c *collector) outsideIn(ctx context.Context, garbage map[digest.Digest]bool) []digest.Digest {
+	type frame struct {
+		d    digest.Digest
+		refs []digest.Digest
+	}
+	seen := map[digest.Digest]bool{}
+	var inward []digest.Digest // what is referred to first
+	enter := func(d digest.Digest) frame {
+		seen[d] = true
+		if !c.opt.MayRefer(c.s.head(d)) {
+			return frame{d: d}
+		}
+		// What cannot be read nobody can stand on: it refers to nothing.
+		results, objects, _ := c.opt.References(ctx, d)
+		return frame{d, append(results, objects...)}
+	}
+	for d := range garbage {
+		if seen[d] || ctx.Err() != nil {
+			continue
+		}
+		stack := []frame{enter(d)}
+		for len(stack) > 0 {
+			top := &stack[len(stack)-1]
+			if len(top.refs) == 0 {
+				inward = append(inward, top.d)
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			next := top.refs[0]
+			top.refs = top.refs[1:]
+			if garbage[next] && !seen[next] {
+				stack = append(stack, enter(next))
+			}
+		}
+	}
+	slices.Reverse(inward)
+	return inward
+}
+
+// head returns the first bytes of an object, unverified; none when there are none.
+func (s *Store) head(d digest.Digest) []byte {
+	f, err := s.open(d)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	b := make([]byte, 256)
+	n, _ := io.ReadFull(f, b)
+	return b[:n]
 }
 
 func (c *collector) kept(d digest.Digest) {

@@ -27,6 +27,7 @@ type world struct {
 
 func (w *world) options() store.GCOptions {
 	return store.GCOptions{
+		MayRefer: func(head []byte) bool { return strings.HasPrefix(string(head), "result") },
 		Roots: func(context.Context) (results, objects []digest.Digest, err error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -69,7 +70,7 @@ func put(t *testing.T, s *store.Store, content string) digest.Digest {
 
 func TestGCRemovesWhatNobodyNeeds(t *testing.T) {
 	w, c := twoStores(t)
-	result, input, upstream, garbage, pinned := put(t, w, "result"), put(t, w, "input"), put(t, w, "upstream"), put(t, w, "garbage"), put(t, w, "pinned")
+	result, input, upstream, garbage, pinned := put(t, w, "result"), put(t, w, "input"), put(t, w, "result upstream"), put(t, w, "garbage"), put(t, w, "pinned")
 	deep := put(t, w, "deep")
 	must(t, w.Point(result, store.Pointer{Run: "r", Stage: "s", Attempt: 1, Result: result}))
 	must(t, w.Point(garbage, store.Pointer{Run: "r", Stage: "s", Attempt: 1, Result: garbage}))
@@ -229,6 +230,44 @@ func TestGCRemovesNothingWhenItCannotKnow(t *testing.T) {
 	}
 	if _, err := c.GC(ctx, opt); !errors.Is(err, broken) || !c.Has(d, -1) {
 		t.Errorf("got %v, want the error and the object", err)
+	}
+}
+
+// TestGCRemovesAResultBeforeWhatItRefersTo ends a collection after each removal.
+func TestGCRemovesAResultBeforeWhatItRefersTo(t *testing.T) {
+	for stop := range 6 {
+		dir := filepath.Join(t.TempDir(), store.Folder)
+		removals := -1
+		s, err := store.OpenHooked(dir, func(st disk.Step) error {
+			if st.Op == disk.Remove && strings.HasPrefix(st.Path, "objects/") {
+				if removals++; removals == stop {
+					return syscall.EIO
+				}
+			}
+			return nil
+		})
+		must(t, err)
+		wd := &world{refs: map[digest.Digest][]digest.Digest{}}
+		below := put(t, s, "leaf")
+		for i := range 5 {
+			d := put(t, s, fmt.Sprint("result ", i))
+			wd.refs[d] = []digest.Digest{below, digest.FromBytes([]byte("leaf"))}
+			below = d
+		}
+		must(t, s.Close())
+		removals = -1
+		_, err = s.GC(ctx, wd.options())
+		if !errors.Is(err, syscall.EIO) {
+			t.Fatalf("got %v, want the collection to end at removal %d", err, stop)
+		}
+		for d, refs := range wd.refs {
+			for _, r := range refs {
+				if s.Has(d, -1) && !s.Has(r, -1) {
+					t.Errorf("after %d removals a result is there and lacks what it refers to", stop)
+				}
+			}
+		}
+		must(t, s.Close())
 	}
 }
 

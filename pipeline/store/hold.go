@@ -21,7 +21,8 @@ import (
 // line is written under a shared lock before the process looks whether the
 // object is there, and a collector reads all lines and removes objects under
 // the same lock alone. So either the collector sees the line and keeps the
-// object, or the process sees that the object is gone.
+// object, or the process sees that the object is gone. Results go before what
+// they refer to: one that is still there has everything behind it.
 //
 // What a closed process held it has published by then: a run names it. A
 // collector that was under way meanwhile still reads its lines, because Close

@@ -28,6 +28,9 @@ func (p *Protocol) Headers(s *stage.Secrets, planDir string) (h http.Header, war
 		h.Set("Accept-Encoding", "gzip")
 	}
 	h.Set("User-Agent", "anvil")
+	if p.Adapter.API() == "anthropic-messages" {
+		h.Set("Anthropic-Version", "2023-06-01")
+	}
 	p.urlCredentials(h, s)
 	key, warning, err := e.key(s, planDir)
 	if err != nil {

@@ -211,3 +211,12 @@ func usageText(a Answer) string {
 	}
 	return s
 }
+
+func readCaptureBody(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(captures, name+".body"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

@@ -130,15 +130,23 @@ func peakBasis(c *cell) string {
 	return fmt.Sprintf("Client request spans from start to end on one monotonic clock, %s", plural(len(c.tally.spans), "span"))
 }
 
-// requestSettings is the request as it was resolved, in JSON: text that says
-// more than was recorded helps nobody.
+// requestSettings lists what was sent with every request; what was not sent is
+// left out.
 func requestSettings(c *cell) string {
 	r := c.header.Request
-	settings, err := json.Marshal(map[string]any{"max_tokens": r.MaxTokens, "protocol": r.Protocol, "sampling": r.Sampling})
-	if err != nil {
+	parts := []string{fmt.Sprintf("completion cap %d tokens", r.MaxTokens), "protocol " + r.Protocol}
+	sampling, ok := r.Sampling.(map[string]any)
+	if !ok || r.Protocol == "" {
 		return "Not recorded"
 	}
-	return string(settings)
+	for _, name := range sortedKeys(sampling) {
+		value, err := json.Marshal(sampling[name])
+		if err != nil || sampling[name] == nil || name == "temperature_requested" {
+			continue
+		}
+		parts = append(parts, strings.ReplaceAll(name, "_", " ")+" "+strings.Trim(string(value), `"`))
+	}
+	return strings.Join(parts, "; ")
 }
 
 func stampSource(c *cell) string {

@@ -39,8 +39,20 @@ type Graded struct {
 
 // Grade judges every attempt. It fails only when there is nothing to judge by:
 // an unreadable dataset, a grader that cannot be built, incomplete attempts.
-func Grade(ctx context.Context, c GradeConfig, attempts, data stage.Artifact) (*Graded, error) {
-	set, err := newGraderSet(c.Graders)
+//
+// Files are those that graders name, by JSON pointer into the configuration.
+func Grade(ctx context.Context, c GradeConfig, attempts, data stage.Artifact, files map[string]stage.Artifact) (*Graded, error) {
+	b := &builder{files: map[string][]byte{}}
+	for _, pointer := range GraderFiles(c.Graders) {
+		if a, ok := files[pointer]; ok {
+			src, err := a.Bytes(ctx)
+			if err != nil {
+				return nil, err
+			}
+			b.files[pointer] = src
+		}
+	}
+	set, err := b.graderSet(c.Graders)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +64,7 @@ func Grade(ctx context.Context, c GradeConfig, attempts, data stage.Artifact) (*
 		return nil, fmt.Errorf("dataset %s: %w", data.Name, err)
 	}
 	g := &Graded{}
-	if g.Header, err = header(c, attempts.SHA256, data.SHA256); err != nil {
+	if g.Header, err = b.header(c, attempts.SHA256, data.SHA256); err != nil {
 		return nil, err
 	}
 	if g.Rows, err = set.judgeAll(ctx, attempts, d); err != nil {
@@ -66,8 +78,8 @@ func Grade(ctx context.Context, c GradeConfig, attempts, data stage.Artifact) (*
 	return g, nil
 }
 
-func header(c GradeConfig, attempts, data digest.Digest) (record.GradesHeader, error) {
-	graders, spec, err := gradeSpec(c)
+func (b *builder) header(c GradeConfig, attempts, data digest.Digest) (record.GradesHeader, error) {
+	graders, spec, err := b.gradeSpec(c)
 	return record.GradesHeader{
 		Schema: record.GradesSchema, Graders: graders, SpecSHA256: spec,
 		DatasetSHA256: data, AttemptsSHA256: attempts, Reducer: c.Reducer, K: c.K,
@@ -75,8 +87,8 @@ func header(c GradeConfig, attempts, data digest.Digest) (record.GradesHeader, e
 }
 
 // gradeSpec is the resolved list of graders in JCS form, and the digest of all
-// that decides a verdict but the evidence.
-func gradeSpec(c GradeConfig) (json.RawMessage, digest.Digest, error) {
+// that decides a verdict but the evidence. Files stand in both by their digest.
+func (b *builder) gradeSpec(c GradeConfig) (json.RawMessage, digest.Digest, error) {
 	list := make([]any, len(c.Graders))
 	for i, raw := range c.Graders {
 		v, err := decodeNumbers(raw)
@@ -86,6 +98,15 @@ func gradeSpec(c GradeConfig) (json.RawMessage, digest.Digest, error) {
 		if err := fillDeep(v); err != nil {
 			return nil, digest.Digest{}, err
 		}
+		eachGrader(v, graderPointer(i), func(m map[string]any, at string) {
+			for _, key := range fileKeys {
+				if src, ok := b.files[at+"/"+key]; ok {
+					m[key] = "sha256:" + digest.FromBytes(src).String()
+				} else if _, ok := m[key]; ok {
+					m[key] = nil
+				}
+			}
+		})
 		list[i] = v
 	}
 	raw, err := json.Marshal(list)
@@ -125,14 +146,13 @@ type graderSet struct {
 	members []string // of a dataset's row that some grader points into
 }
 
-func newGraderSet(specs []json.RawMessage) (*graderSet, error) {
+func (b *builder) graderSet(specs []json.RawMessage) (*graderSet, error) {
 	if len(specs) == 0 {
 		return nil, errors.New("no graders")
 	}
-	b := &builder{}
 	set := &graderSet{}
 	for i, raw := range specs {
-		w, err := b.grader(raw)
+		w, err := b.grader(raw, graderPointer(i))
 		if err != nil {
 			return nil, fmt.Errorf("graders[%d]: %w", i, err)
 		}

@@ -543,3 +543,39 @@ func equalJSON(a, b []byte) bool {
 	q, _ := json.Marshal(y)
 	return string(p) == string(q)
 }
+
+// Files that graders name enter by their content: the specification changes
+// with it and not with the path, and validate finds them among the inputs.
+func TestGradersReadTheirFiles(t *testing.T) {
+	const row = `{"id":"i","prompt":"p","expected":"weather"}`
+	a := answered(0, "i", `{"a":1}`, 0, 5)
+	a.ToolCalls = []record.ToolCall{{Name: "weather", Arguments: `{"city":"Rome"}`}}
+	do := func(schema, arguments string) (*lab, published) {
+		l := newLab(t)
+		l.files = map[string]string{"/graders/0/of/0/schema": schema, "/graders/0/of/1/arguments": arguments}
+		p, err := l.grade(l.attempts("measure", header(1), []record.Attempt{a}), row, map[string]any{"graders": []any{map[string]any{
+			"id": "both", "type": "all", "of": []any{
+				map[string]any{"id": "j", "type": "json", "schema": "s.json"}, map[string]any{"id": "t", "type": "tool_call", "arguments": "a.json"},
+			},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l, p
+	}
+	l, good := do(`{"required":["a"],"properties":{"a":{"type":"integer"}}}`, `{"city":"Rome"}`)
+	if g := readGrades(t, good)[0]; g.Verdict != record.Pass {
+		t.Errorf("%s (%s), want pass", g.Verdict, g.Reason)
+	}
+	rec, _ := l.summarize(map[string]any{}, map[string][]stage.Artifact{"attempts": l.made[good.artifacts["grades.jsonl"].SHA256].Inputs["attempts"], "grades": {good.artifacts["grades.jsonl"]}})
+	if v := l.validate(rec.artifacts["record.json"]); !v.OK {
+		t.Errorf("problems %+v", v.Problems)
+	}
+	_, bad := do(`{"required":["b"]}`, `{"city":"Paris"}`)
+	if g := readGrades(t, bad)[0]; g.Verdict != record.Fail || !strings.Contains(g.Reason, "'b'") || !strings.Contains(g.Reason, "city is") {
+		t.Errorf("%s (%s), want both to fail", g.Verdict, g.Reason)
+	}
+	if gradesHeader(t, good).SpecSHA256 == gradesHeader(t, bad).SpecSHA256 {
+		t.Error("other files have the same spec_sha256")
+	}
+}

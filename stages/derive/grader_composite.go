@@ -39,7 +39,7 @@ func (b *builder) build(of []json.RawMessage) ([]*wrapped, error) {
 	}
 	out := make([]*wrapped, len(of))
 	for i, raw := range of {
-		w, err := b.grader(raw)
+		w, err := b.grader(raw, fmt.Sprintf("%s/of/%d", b.at, i))
 		if err != nil {
 			return nil, fmt.Errorf("of[%d]: %w", i, err)
 		}

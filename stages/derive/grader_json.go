@@ -5,24 +5,32 @@ import (
 	"fmt"
 	"strings"
 
+	"anvil/schemas"
 	"anvil/stages/record"
 )
 
-// json: the whole answer, a code fence around it left aside, is one JSON value,
-// and what the pointers name in it is as given. The score is the share of
-// pointers that hold.
+// json: the whole answer, a code fence around it left aside, is one JSON value
+// that fits the schema, and what the pointers name in it is as given. The score
+// is the share of pointers that hold.
 var jsonGrader = graderType{
 	name: "json", needText: true,
 	keys: map[string]any{"schema": nil, "pointers": nil}, build: buildJSON,
 }
 
-type jsonValue struct{ pointers map[string]any }
+type jsonValue struct {
+	pointers map[string]any
+	schema   *schemas.Foreign
+}
 
-func buildJSON(s GraderSpec, _ *builder) (grader, error) {
-	if s.Schema != nil {
-		return nil, &keyError{"schema", "a schema of the answer comes with a later version", "check single members by `pointers`"}
-	}
+func buildJSON(s GraderSpec, b *builder) (grader, error) {
 	g := &jsonValue{pointers: map[string]any{}}
+	if src, ok := b.file("schema"); ok {
+		schema, err := schemas.ParseForeign(src)
+		if err != nil {
+			return nil, fmt.Errorf("schema: %w", err)
+		}
+		g.schema = schema
+	}
 	for pointer, raw := range s.Pointers {
 		if !validPointer(pointer) {
 			return nil, &keyError{"pointers", fmt.Sprintf("%q is no JSON pointer", pointer), "/name/0"}
@@ -55,10 +63,18 @@ func (g *jsonValue) judge(a *answer) judgement {
 			wrong = append(wrong, fmt.Sprintf("%s is %s, want %s", pointer, quoted(marshalText(got)), quoted(marshalText(g.pointers[pointer]))))
 		}
 	}
+	score := 1.0
+	if len(g.pointers) > 0 {
+		score = float64(len(g.pointers)-len(wrong)) / float64(len(g.pointers))
+	}
+	if g.schema != nil {
+		for _, fault := range g.schema.Validate(v) {
+			wrong, score = append(wrong, fault.Error()), 0
+		}
+	}
 	j := pass("JSON as wanted")
 	if len(wrong) > 0 {
-		j = judgement{verdict: record.Fail, reason: strings.Join(wrong, "; ")}
-		j.score = float64(len(g.pointers)-len(wrong)) / float64(len(g.pointers))
+		j = judgement{verdict: record.Fail, score: score, reason: strings.Join(wrong, "; ")}
 	}
 	return j.from(a, from, to)
 }

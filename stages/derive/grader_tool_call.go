@@ -8,28 +8,32 @@ import (
 )
 
 // tool_call: the answer calls the tool by name. What is expected is a name, or
-// an object of name and arguments; arguments are compared member by member, and
-// the F1 of expected and given members must reach min_f1. Of several calls the
-// best one counts.
+// an object of name and arguments; arguments may also stand in a file, an object
+// of them. They are compared member by member, and the F1 of expected and given
+// members must reach min_f1. Of several calls the best one counts.
 var toolCallGrader = graderType{
 	name: "tool_call",
 	keys: map[string]any{"name": nil, "from": defaultFrom, "arguments": nil, "min_f1": 1}, build: buildToolCall,
 }
 
 type toolCall struct {
-	name    *string
-	pointer string
-	minF1   float64
+	name      *string
+	pointer   string
+	arguments map[string]any // of the file; nil: none
+	minF1     float64
 }
 
 func buildToolCall(s GraderSpec, b *builder) (grader, error) {
-	if s.Arguments != nil {
-		return nil, &keyError{"arguments", "expected arguments in a file come with a later version", "from: /expected with {name, arguments} in the dataset's row"}
-	}
 	if s.MinF1 < 0 || s.MinF1 > 1 {
 		return nil, &keyError{"min_f1", "must be from 0 to 1", "min_f1: 1"}
 	}
 	g := &toolCall{name: s.Name, pointer: defaultFrom, minF1: s.MinF1}
+	if src, ok := b.file("arguments"); ok {
+		v, err := decodeNumbers(src)
+		if g.arguments, ok = v.(map[string]any); err != nil || !ok {
+			return nil, fmt.Errorf("arguments: the file holds no JSON object (%v)", err)
+		}
+	}
 	if s.Name != nil {
 		return g, nil
 	}
@@ -62,7 +66,7 @@ func (g *toolCall) judge(a *answer) judgement {
 
 func (g *toolCall) wanted(a *answer) (name string, arguments map[string]any, problem *judgement) {
 	if g.name != nil {
-		return *g.name, nil, nil
+		return *g.name, g.arguments, nil
 	}
 	v, problem := a.expected(g.pointer)
 	if problem != nil {
@@ -70,10 +74,13 @@ func (g *toolCall) wanted(a *answer) (name string, arguments map[string]any, pro
 	}
 	switch v := v.(type) {
 	case string:
-		return v, nil, nil
+		return v, g.arguments, nil
 	case map[string]any:
 		name, _ := v["name"].(string)
-		arguments, _ := v["arguments"].(map[string]any)
+		arguments, ok := v["arguments"].(map[string]any)
+		if !ok {
+			arguments = g.arguments
+		}
 		if name != "" {
 			return name, arguments, nil
 		}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"anvil/pipeline/stage"
+	"anvil/schemas"
 )
 
 // A graderType is one member of the table of graders.
@@ -17,7 +17,7 @@ type graderType struct {
 	name     string
 	keys     map[string]any // the keys of its own with their defaults
 	needText bool
-	build    func(GraderSpec, *builder) (grader, error)
+	build    func(GraderSpec, *builder) (grader, error) // reads the file behind a key by builder.file
 }
 
 // graders is the table: a new type of grader is one file and one line here.
@@ -92,9 +92,54 @@ func commonKeys() map[string]any {
 }
 
 // A builder makes graders and notes which members of a row they point into.
+// Without files, while a plan is read, it checks the rest of a grader alone.
 type builder struct {
 	members []string
-	files   map[string]stage.Artifact // by JSON pointer into with
+	files   map[string][]byte // content by JSON pointer into with; nil: not at hand
+	at      string            // of the grader being built
+}
+
+// fileKeys are the keys of graders that name a file.
+var fileKeys = []string{"schema", "arguments"}
+
+// file is the content behind a key of the grader being built; ok is false when
+// no file is named, or none is at hand.
+func (b *builder) file(key string) (src []byte, ok bool) {
+	src, ok = b.files[b.at+"/"+key]
+	return src, ok
+}
+
+func graderPointer(i int) string { return fmt.Sprintf("/graders/%d", i) }
+
+// eachGrader visits a grader and those within it.
+func eachGrader(v any, at string, visit func(m map[string]any, at string)) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return
+	}
+	visit(m, at)
+	of, _ := m["of"].([]any)
+	for i, member := range of {
+		eachGrader(member, fmt.Sprintf("%s/of/%d", at, i), visit)
+	}
+}
+
+// GraderFiles returns where graders may name a file, as JSON pointers into the
+// configuration, whether they do or not: what entered a key says so no more.
+func GraderFiles(graders []json.RawMessage) []string {
+	var out []string
+	for i, raw := range graders {
+		v, err := decodeNumbers(raw)
+		if err != nil {
+			continue
+		}
+		eachGrader(v, graderPointer(i), func(_ map[string]any, at string) {
+			for _, key := range fileKeys {
+				out = append(out, at+"/"+key)
+			}
+		})
+	}
+	return out
 }
 
 func (b *builder) need(pointer string) { b.members = append(b.members, member(pointer)) }
@@ -123,7 +168,10 @@ func (b *builder) literal(s GraderSpec) (literalSource, error) {
 const defaultFrom = "/expected"
 
 // grader builds one grader of the plan.
-func (b *builder) grader(raw json.RawMessage) (*wrapped, error) {
+func (b *builder) grader(raw json.RawMessage, at string) (*wrapped, error) {
+	outer := b.at
+	b.at = at
+	defer func() { b.at = outer }()
 	spec, t, err := decodeSpec(raw)
 	if err != nil {
 		return nil, err
@@ -221,36 +269,10 @@ func graderTypeOf(name string) (graderType, error) {
 
 // suggest is the hint for a name that is nearly one of the known ones.
 func suggest(name string, known []string) string {
-	best, least := "", 3
-	for _, k := range known {
-		if d := distance(name, k); d < least {
-			best, least = k, d
-		}
-	}
-	if best != "" {
+	if best, ok := schemas.Closest(name, known); ok {
 		return fmt.Sprintf("did you mean %q?", best)
 	}
 	return "known: " + strings.Join(known, ", ")
-}
-
-// distance is the count of edits between two short words.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := before
-			if a[i] != b[j] {
-				cost = 1 + min(before, row[j], row[j+1])
-			}
-			before, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }
 
 func compilePattern(pattern string) (*regexp.Regexp, error) {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strings"
 	"testing"
 
 	"anvil/pipeline/digest"
@@ -28,6 +29,7 @@ type lab struct {
 	t       testing.TB
 	objects map[digest.Digest][]byte
 	made    map[digest.Digest]stage.Production
+	files   map[string]string // that graders name, by pointer
 }
 
 func newLab(t testing.TB) *lab {
@@ -262,10 +264,12 @@ func (l *lab) grade(attempts stage.Artifact, dataset string, config map[string]a
 	if config["reducer"] == nil {
 		config["reducer"] = "none"
 	}
-	return l.run(run{
-		kind: grade.Kind, id: "grade", config: config,
-		ports: map[string][]stage.Artifact{"attempts": {attempts}}, files: map[string]stage.Artifact{"/dataset": data},
-	})
+	files := map[string]stage.Artifact{"/dataset": data}
+	for pointer, content := range l.files {
+		files[pointer] = l.artifact("", "file.json", "", []byte(content), stage.LimitationSet{})
+	}
+	id := "grade" + strings.TrimPrefix(attempts.Stage, "measure")
+	return l.run(run{kind: grade.Kind, id: id, config: config, ports: map[string][]stage.Artifact{"attempts": {attempts}}, files: files})
 }
 
 func (l *lab) summarize(config map[string]any, ports map[string][]stage.Artifact) (published, record.Final) {

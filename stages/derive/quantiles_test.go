@@ -197,7 +197,7 @@ func FuzzJudge(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		row := &datasetRow{members: map[string]any{"expected": map[string]any{"fields": map[string]any{"owner": "Mara"}}}}
 		for _, spec := range graders {
-			w, err := (&builder{}).grader([]byte(spec))
+			w, err := (&builder{}).grader([]byte(spec), "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -62,6 +62,6 @@ func tryGrader(m map[string]any) error {
 	if err != nil {
 		return err
 	}
-	_, err = (&builder{}).grader(raw)
+	_, err = (&builder{}).grader(raw, "")
 	return err
 }

@@ -11,6 +11,10 @@ import (
 	"anvil/stages/record"
 )
 
+// SummarizeContract is the version of the record's derivation: raise it when
+// the same inputs may give another record.
+const SummarizeContract = 1
+
 // A SummarizeConfig is the resolved configuration of summarize. What comes from
 // the plan's top level stands in it too, so that the record is a function of
 // the configuration and the inputs, the plan's digests excepted.

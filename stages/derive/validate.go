@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
@@ -122,12 +123,25 @@ func (v *validation) rederiveGrades() {
 			v.problem(record.LevelRederived, a, "", "not-rederived", nil, nil, "nothing here says how these grades were made")
 			continue
 		}
+		if !v.sameContract(a, made, GradeContract) {
+			continue
+		}
 		if err := v.rederiveGrade(a, made); err != nil {
 			v.problem(record.LevelRederived, a, "", "rederive", nil, nil, "%v", err)
 			continue
 		}
 		v.out.Rederived = append(v.out.Rederived, a.Stage+"/"+a.Name)
 	}
+}
+
+// sameContract tells whether this build derives as the one that wrote did.
+func (v *validation) sameContract(a stage.Artifact, made stage.Production, contract int) bool {
+	if made.Contract == contract {
+		return true
+	}
+	v.problem(record.LevelRederived, a, "", "contract", made.Contract, contract,
+		"made under contract %d of %s; this build has %d and cannot make it again", made.Contract, made.Kind, contract)
+	return false
 }
 
 func (v *validation) rederiveGrade(a stage.Artifact, made stage.Production) error {
@@ -139,7 +153,13 @@ func (v *validation) rederiveGrade(a stage.Artifact, made stage.Production) erro
 	if len(attempts) != 1 || len(dataset) != 1 {
 		return errors.New("the attempts or the dataset that these grades were made of are not among the inputs")
 	}
-	again, err := Grade(v.ctx, c, attempts[0], dataset[0])
+	files := map[string]stage.Artifact{}
+	for port, as := range made.Inputs {
+		if pointer, ok := strings.CutPrefix(port, "with."); ok && len(as) == 1 {
+			files[pointer] = as[0]
+		}
+	}
+	again, err := Grade(v.ctx, c, attempts[0], dataset[0], files)
 	if err != nil {
 		return err
 	}
@@ -151,6 +171,9 @@ func (v *validation) rederiveRecord() {
 	made, ok := v.closure.Made(v.rec.SHA256)
 	if !ok || made.Kind != "summarize" {
 		v.problem(record.LevelRederived, v.rec, "", "not-rederived", nil, nil, "nothing here says how this record was made: it was imported, or its result is lost")
+		return
+	}
+	if !v.sameContract(v.rec, made, SummarizeContract) {
 		return
 	}
 	var c SummarizeConfig
@@ -187,8 +210,8 @@ func (v *validation) expectedSet(origin string, raised []stage.Limitation) stage
 		}
 	}
 	set := stage.NewLimitationSet(own...)
-	for _, a := range v.artifacts()[1:] {
-		set = set.Union(a.LimitationSet())
+	for a := range v.closure.All() {
+		set = set.Union(a.LimitationSet()) // one content may have been reached with two sets
 	}
 	run := slices.DeleteFunc(slices.Clone(v.final.Limitations), func(l stage.Limitation) bool { return l.Origin != stage.OriginRun })
 	return set.Union(stage.NewLimitationSet(run...))

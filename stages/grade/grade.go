@@ -34,7 +34,13 @@ func (g *grade) Run(ctx context.Context, _ stage.Env, in stage.Inputs, out *stag
 	if !ok {
 		return errors.New("no dataset is bound")
 	}
-	graded, err := derive.Grade(ctx, g.config, attempts, dataset)
+	files := map[string]stage.Artifact{}
+	for _, pointer := range derive.GraderFiles(g.config.Graders) {
+		if a, ok := in.File(pointer); ok {
+			files[pointer] = a
+		}
+	}
+	graded, err := derive.Grade(ctx, g.config, attempts, dataset, files)
 	if err != nil {
 		return err
 	}

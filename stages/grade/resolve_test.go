@@ -76,7 +76,6 @@ func TestProblems(t *testing.T) {
 		"unknown metric":  {`{"graders": [{"id": "a", "type": "latency", "metric": "ttft", "at_most": 1}]}`, sent, "/graders/0/metric", "no figure"},
 		"unknown type":    {`{"graders": [{"id": "a", "type": "equal"}]}`, sent, "/graders/0/type", "unknown type"},
 		"a type of later": {`{"graders": [{"id": "a", "type": "exec"}]}`, sent, "/graders/0/type", "later version"},
-		"schema of json":  {`{"graders": [{"id": "a", "type": "json", "schema": "s.json"}]}`, sent, "/graders/0/schema", "later version"},
 	} {
 		r := resolved(t, tt.with, tt.workload)
 		if len(r.Problems()) != 1 || r.Problems()[0].Pointer != tt.pointer || !strings.Contains(r.Problems()[0].Message, tt.message) {

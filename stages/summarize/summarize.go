@@ -13,7 +13,7 @@ import (
 
 // Kind is summarize.
 var Kind = stage.Define(stage.Spec{
-	Name: "summarize", Contract: 1, Config: "anvil.summarize-config/v1", Class: stage.Pure, Collects: true,
+	Name: "summarize", Contract: derive.SummarizeContract, Config: "anvil.summarize-config/v1", Class: stage.Pure, Collects: true,
 	In:      derive.SummarizePorts(),
 	Out:     []stage.Port{{Name: "record.json", Schema: record.FinalSchema}},
 	Resolve: resolve,

@@ -1,0 +1,41 @@
+package schemas
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+// A Foreign is a schema that a user wrote: what an answer must fit, for one.
+type Foreign struct{ s *jsonschema.Schema }
+
+// ParseForeign compiles a schema that stands alone: a reference out of it is an
+// error, since nothing is ever fetched.
+func ParseForeign(src []byte) (*Foreign, error) {
+	const name = "foreign.json"
+	c := jsonschema.NewCompiler()
+	c.Draft = jsonschema.Draft2020
+	c.AssertFormat = true
+	c.LoadURL = func(url string) (io.ReadCloser, error) {
+		return nil, fmt.Errorf("the schema refers to %q: it must stand alone", url)
+	}
+	if err := c.AddResource(base+name, bytes.NewReader(src)); err != nil {
+		return nil, err
+	}
+	s, err := c.Compile(base + name)
+	if err != nil {
+		return nil, err
+	}
+	return &Foreign{s}, nil
+}
+
+// Validate returns every violation, sorted by pointer.
+func (f *Foreign) Validate(doc any) []Violation {
+	vs, err := violations(f.s.Validate(doc))
+	if err != nil {
+		return []Violation{{Message: err.Error()}}
+	}
+	return vs
+}

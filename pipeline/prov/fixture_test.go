@@ -84,7 +84,7 @@ type work struct {
 // build writes the run of a blueprint.
 func build(tb testing.TB, bp blueprint) built {
 	tb.Helper()
-	ws := tb.TempDir()
+	ws := quickDir(tb)
 	s, err := store.OpenHooked(filepath.Join(ws, store.Folder), disk.Unsynced)
 	must(tb, err)
 	tb.Cleanup(func() { must(tb, s.Close()) })
@@ -113,6 +113,18 @@ func build(tb testing.TB, bp blueprint) built {
 		b.results = append(b.results, f.Result)
 	}
 	return b
+}
+
+// quickDir is a folder in memory where there is one: these tests make thousands
+// of files, and a disk would spend their time.
+func quickDir(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "anvil-test-")
+	if err != nil {
+		return tb.TempDir()
+	}
+	tb.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 func must(tb testing.TB, err error) {

@@ -107,6 +107,15 @@ func (v *verifier) boundInput(ctx context.Context, st ManifestStage, in Input, s
 	if !ok {
 		return
 	}
+	// A stage that was reused with its input reads it as it was made; what was
+	// added to the input is then added to the stage's own artifacts.
+	if st.Added != nil {
+		added, ok := v.set(ctx, *st.Added, st.ID, "added")
+		if !ok {
+			return
+		}
+		has = has.Union(added)
+	}
 	for _, want := range sets {
 		if len(want.Missing(has)) == 0 {
 			return

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -99,10 +100,17 @@ func (c *collector) collect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	alive, dead, err := c.s.living()
-	if err != nil {
+	var alive, dead []string
+	if err := c.alone(func() (err error) {
+		if alive, dead, err = c.s.living(); err != nil {
+			return err
+		}
+		// From here on whoever closes its store leaves its lines.
+		return c.d.WriteLoose(collecting, nil)
+	}); err != nil {
 		return err
 	}
+	defer c.d.Remove(collecting) //nolint:errcheck // one that stays costs a file for each process until the next collection
 	c.dead = map[string]bool{}
 	for _, name := range dead {
 		c.dead[name] = true
@@ -390,7 +398,7 @@ func (c *collector) leftovers(left, alive []string) error {
 	}
 	for _, name := range left {
 		token, _, _ := strings.Cut(name, ".")
-		if living[token] {
+		if living[token] || name == path.Base(collecting) {
 			continue
 		}
 		if err := c.removeAll(tempDir+"/"+name, &c.report.Temporary); err != nil {

@@ -50,7 +50,7 @@ func (w *world) name(d digest.Digest) {
 // twoStores opens one folder as two processes would.
 func twoStores(t *testing.T) (writer, collector *store.Store) {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), store.Folder)
+	dir := filepath.Join(quickDir(t), store.Folder)
 	stores := make([]*store.Store, 2)
 	for i := range stores {
 		s, err := store.OpenHooked(dir, disk.Unsynced)
@@ -236,7 +236,7 @@ func TestGCRemovesNothingWhenItCannotKnow(t *testing.T) {
 // TestGCRemovesAResultBeforeWhatItRefersTo ends a collection after each removal.
 func TestGCRemovesAResultBeforeWhatItRefersTo(t *testing.T) {
 	for stop := range 6 {
-		dir := filepath.Join(t.TempDir(), store.Folder)
+		dir := filepath.Join(quickDir(t), store.Folder)
 		removals := -1
 		s, err := store.OpenHooked(dir, func(st disk.Step) error {
 			if st.Op == disk.Remove && strings.HasPrefix(st.Path, "objects/") {
@@ -287,7 +287,7 @@ func TestOnlyOneCollects(t *testing.T) {
 }
 
 func TestALineThatWasHalfWrittenHoldsNothing(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), store.Folder)
+	dir := filepath.Join(quickDir(t), store.Folder)
 	fail := false
 	w, err := store.OpenHooked(dir, func(s disk.Step) error {
 		if fail && s.Op == disk.Torn && strings.HasSuffix(s.Path, ".held") {
@@ -317,7 +317,7 @@ func TestALineThatWasHalfWrittenHoldsNothing(t *testing.T) {
 // TestGCBesideWritersTakesNothingThatTheyHold lets processes write, restore and
 // publish while others collect without a pause.
 func TestGCBesideWritersTakesNothingThatTheyHold(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), store.Folder)
+	dir := filepath.Join(quickDir(t), store.Folder)
 	wd := &world{refs: map[digest.Digest][]digest.Digest{}}
 	var writers, collectors sync.WaitGroup
 	var stop atomic.Bool

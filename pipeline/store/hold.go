@@ -28,9 +28,10 @@ import (
 // collector that was under way meanwhile still reads its lines, because Close
 // leaves the file to it.
 const (
-	holdExt  = ".held"
-	holdLock = "hold.lock" // held shared to add a line, alone to remove objects
-	gcLock   = "gc.lock"   // held alone for a whole collection
+	holdExt    = ".held"
+	holdLock   = "hold.lock"             // held shared to add a line, alone to remove objects
+	gcLock     = "gc.lock"               // held alone for a whole collection
+	collecting = tempDir + "/collecting" // there while a collector is under way
 )
 
 // The kinds of lines: an object, and one that may be a result, whose closure
@@ -53,7 +54,8 @@ type holds struct {
 
 func newToken() string { return strings.ToLower(rand.Text()) }
 
-// begin opens the file of lines and locks it.
+// begin opens the file of lines and locks it, at once for a collector: to it a
+// file that nobody has locked is of a process that is gone.
 func (h *holds) begin(d *disk.Disk) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -61,20 +63,30 @@ func (h *holds) begin(d *disk.Disk) error {
 	if err != nil {
 		return err
 	}
-	file, err := d.Create(tempDir + "/" + h.token + holdExt)
-	if err == nil {
-		var ours bool
-		if ours, err = disk.TryLockAlone(file.OS()); err == nil && !ours {
-			err = errors.New("a new file is locked by another process")
-		}
-	}
-	if err != nil {
+	h.lock = lock.OS()
+	if err := h.locked(func() error { return h.create(d) }); err != nil {
+		h.lock = nil
 		return errors.Join(err, lock.Close())
 	}
-	h.lock, h.file = lock.OS(), file
 	early := h.early
 	h.early = nil
 	return h.write(early)
+}
+
+func (h *holds) create(d *disk.Disk) error {
+	file, err := d.Create(tempDir + "/" + h.token + holdExt)
+	if err != nil {
+		return err
+	}
+	ours, err := disk.TryLockAlone(file.OS())
+	if err == nil && !ours {
+		err = errors.New("a new file is locked by another process")
+	}
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	h.file = file
+	return nil
 }
 
 // hold adds a line for each digest, once.
@@ -140,27 +152,23 @@ func (h *holds) end(d *disk.Disk) error {
 	if h.file == nil {
 		return nil
 	}
-	err := removeUnlessCollecting(d, h.file.Name())
+	err := h.locked(func() error {
+		if _, err := d.Root().Lstat(collecting); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := d.Remove(h.file.Name()); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	})
+	var gone *GoneError
+	if errors.As(err, &gone) {
+		err = nil // with the whole store: nothing is held any more
+	}
 	err = errors.Join(err, h.file.Close(), h.lock.Close())
 	h.file, h.lock, h.seen = nil, nil, map[digest.Digest]byte{}
 	h.token = newToken()
 	return err
-}
-
-func removeUnlessCollecting(d *disk.Disk, name string) error {
-	gc, err := d.Append(gcLock)
-	if err != nil {
-		return err
-	}
-	defer gc.Close()
-	idle, err := disk.TryLockShared(gc.OS())
-	if err != nil || !idle {
-		return err
-	}
-	if err := d.Remove(name); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
 // Hold keeps results, and all that they stand on, from being collected while

@@ -35,10 +35,22 @@ func must(tb testing.TB, err error) {
 
 func open(tb testing.TB, hook disk.Hook) *store.Store {
 	tb.Helper()
-	s, err := store.OpenHooked(filepath.Join(tb.TempDir(), store.Folder), hook)
+	s, err := store.OpenHooked(filepath.Join(quickDir(tb), store.Folder), hook)
 	must(tb, err)
 	tb.Cleanup(func() { s.Close() })
 	return s
+}
+
+// quickDir is a folder in memory where there is one: these tests make thousands
+// of files, and a disk would spend their time.
+func quickDir(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "anvil-test-")
+	if err != nil {
+		return tb.TempDir()
+	}
+	tb.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 // files lists what is kept below a folder: locks and the lines of what is held

@@ -100,7 +100,7 @@ func (l loadConfig) arrival(p load.Plan) load.Arrival {
 
 // planned is how many requests are known before the start; false where only
 // time ends a closed loop.
-func planned(p load.Plan, prompts int) (int, bool) {
+func planned(p load.Plan) (int, bool) {
 	switch {
 	case p.Workers == nil:
 		return len(p.Due), true

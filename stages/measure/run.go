@@ -30,7 +30,7 @@ func (m measure) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *s
 	if err != nil {
 		return err
 	}
-	n, known := planned(plan, source.Len())
+	n, known := planned(plan)
 	doc := m.schedule(plan, n, known)
 	if err := save(env, doc); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -130,9 +131,7 @@ func TestGates(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			with := map[string]any{"canary": "off"}
-			for k, v := range tc.with {
-				with[k] = v
-			}
+			maps.Copy(with, tc.with)
 			b := kindtest.New(t, Kind, at(tc.fake.serve(t)), with)
 			_, p, err := run(t, b)
 			if err != nil {

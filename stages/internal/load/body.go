@@ -77,42 +77,46 @@ func (b *body) broken(err error) error {
 var errClosed = errors.New("connection closed")
 
 func (b *body) step() ([]byte, error) {
+	have := int64(b.w.to - b.w.from)
 	switch b.state {
-	case ended:
-		return nil, io.EOF
 	case toClose:
-		return b.take(int64(b.w.to - b.w.from))
+		return b.take(have)
 	case inLength, inChunk:
-		p, err := b.take(min(b.left, int64(b.w.to-b.w.from)))
+		p, err := b.take(min(b.left, have))
 		if b.left -= int64(len(p)); b.left == 0 {
 			b.state = b.after()
 		}
 		return p, err
-	}
-	line, err := b.line()
-	if err != nil {
-		return nil, err
-	}
-	switch b.state {
-	case atChunkEnd:
-		if len(line) > 0 {
-			return nil, fmt.Errorf("%w: %.20q where a chunk ends", errHTTP, line)
+	case atSize, atChunkEnd, atTrailer:
+		line, err := b.line()
+		if err == nil {
+			err = b.framing(line)
 		}
+		return nil, err
+	case ended:
+	}
+	return nil, io.EOF
+}
+
+// framing takes one line of a chunked body that is none of its bytes.
+func (b *body) framing(line []byte) (err error) {
+	switch {
+	case b.state == atChunkEnd && len(line) > 0:
+		return fmt.Errorf("%w: %.20q where a chunk ends", errHTTP, line)
+	case b.state == atChunkEnd:
 		b.state = atSize
-	case atSize:
+	case b.state == atSize:
 		if b.left, err = chunkSize(line); err != nil {
-			return nil, err
+			return err
 		}
 		b.state = inChunk
 		if b.left == 0 {
 			b.state = atTrailer
 		}
-	case atTrailer:
-		if len(line) == 0 {
-			b.state = ended
-		}
+	case len(line) == 0:
+		b.state = ended
 	}
-	return nil, nil
+	return nil
 }
 
 func (b *body) take(n int64) ([]byte, error) {

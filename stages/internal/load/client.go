@@ -151,7 +151,7 @@ func (c *Client) Abort() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for w := range c.open {
-		_ = w.socket.Conn.Close()
+		_ = w.socket.Close()
 	}
 }
 

@@ -12,13 +12,13 @@ import (
 )
 
 // canned serves one fixed answer to each request, without allocating.
-func canned(t testing.TB, answer []byte) *url.URL {
-	t.Helper()
+func canned(tb testing.TB, answer []byte) *url.URL {
+	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close() })
+	tb.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -58,8 +58,9 @@ func streamOf(events int) []byte {
 	return []byte(b.String())
 }
 
-func canWorker(t testing.TB, events int) (*Worker, *Capture) {
-	u := canned(t, streamOf(events))
+func canWorker(tb testing.TB, events int) (*Worker, *Capture) {
+	tb.Helper()
+	u := canned(tb, streamOf(events))
 	c := NewClient(Config{
 		Dialer: Dialer{Target: u}, URL: u, Header: http.Header{"Content-Type": {"application/json"}},
 		Limits: Limits{FirstOutput: time.Minute, Gap: time.Minute, Total: time.Hour, MaxBody: 1 << 30},
@@ -67,10 +68,10 @@ func canWorker(t testing.TB, events int) (*Worker, *Capture) {
 	capture := NewCapture(discard{}, 2, nil, 0)
 	w := c.NewWorker(capture, &lineWatcher{})
 	c.Begin()
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		w.Close()
 		if err := capture.Close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return w, capture

@@ -145,16 +145,14 @@ func hostPort(u *url.URL) string {
 }
 
 func dialError(err error) error {
-	var dns *net.DNSError
-	if errors.As(err, &dns) {
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return &DialError{"dns", err}
 	}
 	return &DialError{"connect", err}
 }
 
 func stepOf(err error) string {
-	var d *DialError
-	if errors.As(err, &d) {
+	if d, ok := errors.AsType[*DialError](err); ok {
 		return d.Step
 	}
 	return "connect"

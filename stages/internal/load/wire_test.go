@@ -23,16 +23,16 @@ type piece struct {
 // script is a server at the other end of a pipe: it reads a request whole and
 // then plays its pieces; a last piece of "close" closes the connection.
 type script struct {
-	t      testing.TB
 	pieces func(conn, request int) []piece
 	conns  int
 	got    []string // bodies
 	over   chan struct{}
 }
 
-func newScript(t testing.TB, pieces func(conn, request int) []piece) *script {
-	s := &script{t: t, pieces: pieces, over: make(chan struct{})}
-	t.Cleanup(func() { close(s.over) })
+func newScript(tb testing.TB, pieces func(conn, request int) []piece) *script {
+	tb.Helper()
+	s := &script{pieces: pieces, over: make(chan struct{})}
+	tb.Cleanup(func() { close(s.over) })
 	return s
 }
 
@@ -119,8 +119,8 @@ func hex(n int) string {
 
 const lastChunk = "0\r\n\r\n"
 
-func newTestClient(t testing.TB, dial func(context.Context, string, string) (net.Conn, error), l Limits) (*Client, *Capture) {
-	t.Helper()
+func newTestClient(tb testing.TB, dial func(context.Context, string, string) (net.Conn, error), l Limits) (*Client, *Capture) {
+	tb.Helper()
 	u := &url.URL{Scheme: "http", Host: "engine.test", Path: "/v1/chat/completions"}
 	c := NewClient(Config{Dialer: Dialer{Target: u, Dial: dial}, URL: u, Header: http.Header{"X-Test": {"1"}}, Limits: l})
 	return c, NewCapture(&memory{}, 2, nil, 0)
@@ -143,15 +143,15 @@ type replayed struct {
 	empty      []int64
 }
 
-func replay(t testing.TB, c *Capture, request int) (r replayed) {
-	t.Helper()
+func replay(tb testing.TB, c *Capture, request int) (r replayed) {
+	tb.Helper()
 	err := c.Replay(request, 0, func(b []byte) { r.head += string(b) }, func(read Read, b []byte) {
 		r.body += string(b)
 		r.at = append(r.at, read.At)
 		r.empty = append(r.empty, read.Empty)
 	})
 	if err != nil {
-		t.Fatalf("replay: %v", err)
+		tb.Fatalf("replay: %v", err)
 	}
 	return r
 }

@@ -151,8 +151,7 @@ func strict(raw []byte) error {
 
 func anvilRow(_ int, raw []byte) (r Row, err error) {
 	if err = json.Unmarshal(raw, &r); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			err = fmt.Errorf("%q: want %s, got %s", wrong.Field, plain(wrong.Type.String()), wrong.Value)
 		}
 	}

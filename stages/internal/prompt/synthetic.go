@@ -75,9 +75,7 @@ func (s Synthetic) bytes(tokens int) int { return int(math.Round(float64(tokens)
 // draws returns the random stream of one purpose and index, and 16 hex digits
 // that name it.
 func (s Synthetic) draws(purpose string, i int) (*rand.Rand, string) {
-	h := sha256.New()
-	fmt.Fprintf(h, "anvil.prompt/v1\n%s\n%d\n%s\n%d\n", s.Stream, s.Seed, purpose, i)
-	sum := [32]byte(h.Sum(nil))
+	sum := sha256.Sum256(fmt.Appendf(nil, "anvil.prompt/v1\n%s\n%d\n%s\n%d\n", s.Stream, s.Seed, purpose, i))
 	return rand.New(rand.NewChaCha8(sum)), hex.EncodeToString(binary.BigEndian.AppendUint64(nil, binary.BigEndian.Uint64(sum[:])))
 }
 

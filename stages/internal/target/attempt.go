@@ -42,15 +42,12 @@ func (w *watcher) Feed(b []byte) (saw load.Saw) {
 	if signal.Outputs > 0 {
 		saw |= load.SawOutput
 	}
-	switch signal.End {
-	case engine.EndMark:
-		saw |= load.SawEnd
-	case engine.EndEventTooLarge:
-		saw |= load.SawLargeEvent
-	case engine.EndBodyTooLarge:
-		saw |= load.SawLargeBody
-	}
-	return saw
+	return saw | sawOf[signal.End]
+}
+
+// sawOf is what ends the reading in the load core's words; other ends it sees itself.
+var sawOf = map[engine.EndKind]load.Saw{
+	engine.EndMark: load.SawEnd, engine.EndEventTooLarge: load.SawLargeEvent, engine.EndBodyTooLarge: load.SawLargeBody,
 }
 
 func (w *watcher) Close() { w.w.Close() }

@@ -25,9 +25,11 @@ type fault struct {
 //	"cut@3": 1           the fourth request that the engine gets
 //	"cut.done@3": 1      that one, in this way
 //
-// Requests count from 0 in order of arrival, those that a client may not make
-// (400, 404) left out. canary_failed and length_mismatch change nothing where a
-// prompt asks for no marker or no code words. Half an answer is at least one event.
+// Requests count from 0 in order of arrival, a scout's too, but for those that a
+// client may not make (400, 404). canary_failed and length_mismatch change
+// nothing where a prompt asks for no marker or no code words. Half an answer is
+// at least one event. An answer that is not streamed has no middle: what would
+// stall in mid-stream never begins, and what would be cut is half a body.
 func faultVariants() map[string][]string {
 	return map[string][]string{
 		"refused_load": {

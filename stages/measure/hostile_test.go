@@ -352,6 +352,61 @@ func TestCanariesAndCodeWordsOfTheEmbeddedEngine(t *testing.T) {
 	}
 }
 
+// Retried until it works and booked as a success without a word (gpustack
+// 1677): here every try stands in the attempt, and without retries it is refused.
+func TestEveryTryIsRecorded(t *testing.T) {
+	serve := func(t *testing.T) *hostile {
+		return serveRaw(t, func(c net.Conn, n int) {
+			if n < 2 {
+				_, _ = io.WriteString(c, "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")
+				return
+			}
+			_, _ = io.WriteString(c, sse+chunks(delta("a"), finish("stop"), done)+last)
+		})
+	}
+	b := newBench(t, map[string]any{"base_url": serve(t).url, "sim": nil}, map[string]any{"load": closed(1, 1), "request_retries": 2})
+	p, err := b.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := p.attempts[0]
+	var outcomes []record.Outcome
+	before := int64(-1)
+	for _, try := range a.Tries {
+		outcomes = append(outcomes, try.Outcome)
+		if try.T.Start == nil || *try.T.Start <= before {
+			t.Errorf("a try began at %v, the one before at %d", try.T.Start, before)
+		}
+		before = *try.T.Start
+	}
+	if want := []record.Outcome{record.OutcomeRefusedLoad, record.OutcomeRefusedLoad, record.OutcomeOK}; !slices.Equal(outcomes, want) || a.Outcome != record.OutcomeOK {
+		t.Errorf("tries %v, outcome %s", outcomes, a.Outcome)
+	}
+	b = newBench(t, map[string]any{"base_url": serve(t).url, "sim": nil}, map[string]any{"load": closed(1, 1)})
+	if p, err = b.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a := p.attempts[0]; a.Outcome != record.OutcomeRefusedLoad || len(a.Tries) != 0 {
+		t.Errorf("without retries: %s, %d tries", a.Outcome, len(a.Tries))
+	}
+}
+
+func TestCancelGivesUpAfterOutput(t *testing.T) {
+	h := serveRaw(t, func(c net.Conn, _ int) { _, _ = io.WriteString(c, sse+chunks(delta("a"))) })
+	b := newBench(t, map[string]any{"base_url": h.url, "sim": nil}, map[string]any{
+		"load": closed(2, 4), "cancel": map[string]any{"share": 1, "after_output": "30ms"},
+	})
+	p, err := b.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range p.attempts {
+		if a.Outcome != record.OutcomeClientAbort || a.T.FirstOutput == nil || *a.T.End-*a.T.FirstOutput < 30e6 || !slices.Contains(a.Notes, "cancelled_by_plan") {
+			t.Errorf("attempt %d: %s, stamps %+v, notes %v", a.Index, a.Outcome, a.T, a.Notes)
+		}
+	}
+}
+
 func TestStrictLengthIsAFailure(t *testing.T) {
 	h := serveRaw(t, func(c net.Conn, _ int) {
 		_, _ = io.WriteString(c, sse+chunks(delta("w00001 w00002"), finish("stop"), done)+last)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"anvil/pipeline/stage"
 	"anvil/stages/internal/load"
@@ -147,4 +148,18 @@ func (m measure) schedule(p load.Plan, n int, known bool) schedule {
 		}
 	}
 	return s
+}
+
+// cancel chooses the requests that are given up, each by a draw of its own, so
+// that the choice does not depend on their order. Nil: none are.
+func (m measure) cancel() func(i int) time.Duration {
+	if m.Cancel.Share == 0 {
+		return nil
+	}
+	return func(i int) time.Duration {
+		if m.draws(fmt.Sprintf("cancel/%d", i)).Float64() >= m.Cancel.Share {
+			return 0
+		}
+		return max(m.Cancel.AfterOutput.Std(), 1)
+	}
 }

@@ -43,6 +43,7 @@ func (m measure) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *s
 	env.Progress.Total.Store(int64(n))
 	drive := &target.Drive{
 		Target: t, Ask: m.ask(), Source: source, Plan: plan, Fresh: m.Connections == "new", Warm: m.warm(plan, n),
+		Retries: m.RequestRetries, Cancel: m.cancel(),
 	}
 	if err := drive.Prepare(ctx, env.Folder, n); err != nil {
 		return fmt.Errorf("prepare the phase: %w", err)
@@ -73,6 +74,7 @@ func (m measure) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *s
 func (m measure) ask() target.Ask {
 	return target.Ask{
 		MaxTokens: m.MaxTokens, Sampling: m.Sampling.Sampling, StoreText: m.StoreText, Strict: m.Workload.Strict(),
+		ListTries: m.RequestRetries > 0,
 	}
 }
 

@@ -80,7 +80,7 @@ func (w *Worker) exchange(ctx context.Context, payload []byte) (keep bool) {
 	}
 	w.s.Headers = w.wire.socket.at
 	f, err := frameOf(head)
-	w.s.Status = int32(f.status)
+	w.s.Status, w.s.RetryAfter = int32(f.status), f.retry*int64(time.Second)
 	w.keepHead(head)
 	w.watch.Reset(head)
 	if err != nil {

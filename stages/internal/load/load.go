@@ -27,13 +27,14 @@ type Sample struct {
 	FirstOutput, LastOutput              int64 // as the watcher saw them; decoding has the last word
 	End                                  int64
 
-	Bytes    int64 // of the body, transfer coding removed
-	Conn     int32 // number of the connection, from 1; 0 before there was one
-	Status   int32 // 0 without a response
-	Ending   Ending
-	Reused   bool
-	Replaced bool // a kept connection had been closed by the server and was replaced
-	Begun    bool
+	Bytes      int64 // of the body, transfer coding removed
+	RetryAfter int64 // that the server asks for, ns; 0 for none
+	Conn       int32 // number of the connection, from 1; 0 before there was one
+	Status     int32 // 0 without a response
+	Ending     Ending
+	Reused     bool
+	Replaced   bool // a kept connection had been closed by the server and was replaced
+	Begun      bool
 }
 
 // NewSample returns the sample of a request that was due then and has not begun.
@@ -67,6 +68,18 @@ const (
 	EndCancel  // given up by the client by intention
 	EndShed    // due while every slot was taken, and dropped
 )
+
+// Refused tells whether the server did not take the request on, or never saw it
+// whole: another try asks it for nothing twice.
+func (s *Sample) Refused() bool {
+	switch s.Ending {
+	case EndConnect, EndBroken:
+		return true
+	case EndNone, EndStalledFirst, EndStalledMid, EndTotal, EndAborted, EndCancel, EndShed:
+		return false
+	}
+	return s.Status == 429 || s.Status >= 500
+}
 
 // A Fault is the cause of an ending, for people; Class is a short word.
 type Fault struct{ Class, Message string }

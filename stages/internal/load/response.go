@@ -129,6 +129,7 @@ type framing struct {
 	chunked bool
 	length  int64 // -1 where the close of the connection ends the body
 	close   bool  // the connection cannot be used again
+	retry   int64 // seconds that retry-after asks for; 0 for none, or a date
 }
 
 // frame reads the few headers that decide about a body, without allocating.
@@ -175,6 +176,10 @@ func (f *framing) header(name, value []byte) error {
 			return fmt.Errorf("%w: content-length %.40q", errHTTP, value)
 		}
 		f.length = n
+	case fold(name, "retry-after"):
+		if n, err := strconv.ParseInt(string(value), 10, 32); err == nil && n > 0 {
+			f.retry = n
+		}
 	case fold(name, "connection"):
 		for part := range bytes.SplitSeq(value, []byte(",")) {
 			if part = bytes.TrimSpace(part); fold(part, "close") {

@@ -17,6 +17,7 @@ type Ask struct {
 	Sampling  engine.Sampling
 	StoreText bool
 	Strict    bool // answers of another length than asked are failures
+	ListTries bool // the plan retries: every try is listed
 }
 
 // Body returns the request for a prompt.
@@ -80,7 +81,7 @@ func (t *Target) Attempt(a Ask, p prompt.Prompt, i int, body []byte, capture *lo
 		if err := t.decode(a, p, out, capture, n, try); err != nil {
 			return nil, err
 		}
-		if len(tries) > 1 {
+		if a.ListTries {
 			out.Tries = append(out.Tries, record.Try{T: out.T, Outcome: out.Outcome, Error: out.Error})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"sync"
+	"time"
 
 	"anvil/pipeline/digest"
 	"anvil/stages/internal/load"
@@ -20,6 +21,9 @@ type Drive struct {
 	Warm   int  // connections to open before the start
 	Fresh  bool // a connection for each request
 
+	Retries int                       // further tries of a request that was refused
+	Cancel  func(i int) time.Duration // when request i is given up by intention, after its first output; nil: never
+
 	Client  *load.Client
 	capture *load.Capture
 	file    *os.File
@@ -27,6 +31,7 @@ type Drive struct {
 	faults  *load.Slab[load.Fault]
 	bodies  [][]byte // prepared before the phase, by index
 	workers sync.Map // slot to *load.Worker, for slots that are made during the phase
+	earlier sync.Map // request to []Tried: its tries but the last
 	begun   int
 }
 
@@ -106,7 +111,7 @@ func (d *Drive) Run(ctx context.Context, stop <-chan struct{}, begin func()) loa
 	phase := load.Phase{
 		Plan: d.Plan, Now: d.Client.Now, Abort: d.Client.Abort,
 		Begin: func() { d.Client.Begin(); begin() },
-		Send:  func(slot, i int, due int64) int64 { return d.send(ctx, slot, i, due) },
+		Send:  func(slot, i int, due int64) int64 { return d.send(ctx, stop, slot, i, due) },
 		Shed: func(i int, due int64) {
 			s := d.samples.At(i)
 			*s = load.NewSample(due)
@@ -120,18 +125,57 @@ func (d *Drive) Run(ctx context.Context, stop <-chan struct{}, begin func()) loa
 	return r
 }
 
-func (d *Drive) send(ctx context.Context, slot, i int, due int64) int64 {
+func (d *Drive) send(ctx context.Context, stop <-chan struct{}, slot, i int, due int64) int64 {
 	s := d.samples.At(i)
-	*s = load.NewSample(due)
 	body, err := d.Body(i)
 	if err != nil {
 		// A request that cannot be built was built once before: it cannot happen.
+		*s = load.NewSample(due)
 		*d.faults.At(i) = load.Fault{Class: "request", Message: err.Error()}
 		return d.Client.Now()
 	}
-	*d.faults.At(i) = d.worker(slot).Do(ctx, load.Job{Request: i, Payload: body}, s)
+	job := load.Job{Request: i, Payload: body}
+	if d.Cancel != nil {
+		job.CancelAfter = d.Cancel(i)
+	}
+	for ; ; job.Try++ {
+		*s = load.NewSample(due)
+		fault := d.worker(slot).Do(ctx, job, s)
+		*d.faults.At(i) = fault
+		if job.Try >= d.Retries || !s.Refused() || !pause(ctx, stop, s.RetryAfter, job.Try) {
+			break
+		}
+		before, _ := d.earlier.Load(i)
+		tries, _ := before.([]Tried)
+		kept := *s
+		d.earlier.Store(i, append(tries, Tried{Sample: &kept, Fault: fault}))
+	}
 	d.Target.env.Progress.Done.Add(1)
 	return s.End
+}
+
+// Between two tries a worker waits as long as the server asks, at most maxPause,
+// else firstPause, doubled with each try.
+const (
+	firstPause = 100 * time.Millisecond
+	maxPause   = 30 * time.Second
+)
+
+// pause waits before the next try and tells whether there is to be one.
+func pause(ctx context.Context, stop <-chan struct{}, asked int64, try int) bool {
+	wait := time.Duration(asked)
+	if wait == 0 {
+		wait = firstPause << min(try, 16)
+	}
+	t := time.NewTimer(min(wait, maxPause))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-stop:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // Seal ends the capture: answers can be decoded from then on.
@@ -153,7 +197,9 @@ func (d *Drive) Attempt(i int) (*record.Attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	tries := []Tried{{Sample: d.samples.At(i), Fault: *d.faults.At(i)}}
+	before, _ := d.earlier.Load(i)
+	tries, _ := before.([]Tried)
+	tries = append(tries, Tried{Sample: d.samples.At(i), Fault: *d.faults.At(i)})
 	return d.Target.Attempt(d.Ask, p, i, body, d.capture, tries)
 }
 

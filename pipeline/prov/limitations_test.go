@@ -78,7 +78,12 @@ var tampering = map[string]func(t *rapid.T, bp *blueprint){
 			if i != at || input != 0 || len(set) == 0 {
 				return set
 			}
-			return without(set, rapid.SampledFrom(set).Draw(t, "dropped"))
+			of := []stage.Limitation(set)
+			if bp.nodes[i].base {
+				// What was added to its input is added to it, too: that is not lost.
+				of = ofStages(set)
+			}
+			return without(set, rapid.SampledFrom(of).Draw(t, "dropped"))
 		}
 	},
 	"a reference adds one of a stage": func(t *rapid.T, bp *blueprint) {

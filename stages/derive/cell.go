@@ -119,7 +119,7 @@ func (c *cell) readAttempts(ctx context.Context) (status string, err error) {
 func digestOf(prompts map[int]digest.Digest) digest.Digest {
 	h := sha256.New()
 	for i := range len(prompts) {
-		fmt.Fprintln(h, prompts[i])
+		h.Write([]byte(prompts[i].String() + "\n"))
 	}
 	return digest.Digest(h.Sum(nil))
 }
@@ -229,7 +229,7 @@ func withhold(m *record.Metric, reason string) {
 	if m.Value == nil {
 		return
 	}
-	m.Value, m.Interval, m.Reason, m.IntervalReason = nil, nil, &reason, ptr("there is no value")
+	m.Value, m.Interval, m.Reason, m.IntervalReason = nil, nil, &reason, new("there is no value")
 }
 
 func foreign(l stage.Limitation, own stage.LimitationSet, c *cell, all []*cell) bool {

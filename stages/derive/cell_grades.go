@@ -74,7 +74,7 @@ func (c *cell) takeGrades(all []*gradesRead) error {
 		c.own = append(c.own, g.artifact)
 	}
 	if c.grades == nil {
-		c.out.Accounting.VerdictsReason, c.out.CorrectnessReason = ptr(notGraded), ptr(notGraded)
+		c.out.Accounting.VerdictsReason, c.out.CorrectnessReason = new(notGraded), new(notGraded)
 		return nil
 	}
 	g := c.grades
@@ -119,9 +119,9 @@ func correctness(counts map[record.Verdict]int, planned int, reduced *record.Red
 func proportion(n, of int, none string) record.Proportion {
 	p := record.Proportion{Numerator: n, Denominator: of}
 	if of == 0 {
-		p.Reason, p.IntervalReason = &none, ptr("there is no value")
+		p.Reason, p.IntervalReason = &none, new("there is no value")
 		return p
 	}
-	p.Value, p.IntervalReason = ptr(float64(n)/float64(of)), ptr(notComputed)
+	p.Value, p.IntervalReason = new(float64(n)/float64(of)), new(notComputed)
 	return p
 }

@@ -21,7 +21,7 @@ func (t *tally) value(row MetricRow, method string, wallMS float64) figureValue 
 		return totals[row.ID](t, wallMS)
 	case chunkGap:
 		v := t.distribution(&t.gaps, t.gapped, row.Statistic, method, noGaps)
-		v.observations = ptr(t.gaps.len())
+		v.observations = new(t.gaps.len())
 		return v
 	}
 	i := slices.IndexFunc(figures, func(f figure) bool { return f.name == row.Figure })

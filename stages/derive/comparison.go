@@ -65,12 +65,12 @@ func comparison(conditions map[string]any, unknown []string) record.Comparison {
 	slices.Sort(unknown)
 	out := record.Comparison{Conditions: conditions, Unknown: unknown}
 	if len(unknown) > 0 {
-		out.KeyReason = ptr(fmt.Sprintf("%s unknown: %s", plural(len(unknown), "condition"), strings.Join(unknown, ", ")))
+		out.KeyReason = new(fmt.Sprintf("%s unknown: %s", plural(len(unknown), "condition"), strings.Join(unknown, ", ")))
 		return out
 	}
 	d, err := canonicalDigest(conditions)
 	if err != nil {
-		out.KeyReason = ptr("the conditions have no canonical form: " + err.Error())
+		out.KeyReason = new("the conditions have no canonical form: " + err.Error())
 		return out
 	}
 	out.Key = &d

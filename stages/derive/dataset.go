@@ -128,7 +128,7 @@ func lookup(v any, pointer string) (any, bool) {
 	if pointer == "" {
 		return v, true
 	}
-	for _, step := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
+	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 		step = unescapePointer(step)
 		switch at := v.(type) {
 		case map[string]any:

@@ -22,8 +22,8 @@ func stream(events string, outputTokens int64) record.Attempt {
 		a.Usage.Output = &outputTokens
 	}
 	at := int64(0)
-	a.T.Start, a.T.Due = ptr(int64(0)), ptr(int64(0))
-	for _, e := range strings.Fields(events) {
+	a.T.Start, a.T.Due = new(int64(0)), new(int64(0))
+	for e := range strings.FieldsSeq(events) {
 		sharing := strings.HasSuffix(e, "*")
 		gap := int64(0)
 		for _, d := range strings.TrimSuffix(e[1:], "*") {
@@ -34,14 +34,14 @@ func stream(events string, outputTokens int64) record.Attempt {
 		a.ArrivalKinds += e[:1]
 		a.Coalesced += map[bool]string{true: "1", false: "0"}[sharing]
 		if a.T.FirstOutput == nil {
-			a.T.FirstOutput = ptr(at)
+			a.T.FirstOutput = new(at)
 		}
 		if e[0] == 'c' && a.T.FirstContent == nil {
-			a.T.FirstContent = ptr(at)
+			a.T.FirstContent = new(at)
 		}
-		a.T.LastOutput = ptr(at)
+		a.T.LastOutput = new(at)
 	}
-	a.T.End = ptr(at + 1e6)
+	a.T.End = new(at + 1e6)
 	return a
 }
 
@@ -95,7 +95,7 @@ func TestFiguresThatOtherToolsGotWrong(t *testing.T) {
 
 // waited is the request as if it had been due so many ms before it began.
 func waited(a record.Attempt, ms int64) record.Attempt {
-	a.T.Due = ptr(-ms * 1e6)
+	a.T.Due = new(-ms * 1e6)
 	return a
 }
 

@@ -29,7 +29,7 @@ func (g Gate) check(rows []record.Grade, graderTags map[string][]string) *record
 		return nil
 	}
 	out := &record.GateResult{Failures: []string{}, WithholdThroughput: g.WithholdThroughput}
-	out.Failures = append(out.Failures, g.GateRule.failures("", countVerdicts(rows), len(rows))...)
+	out.Failures = append(out.Failures, g.failures("", countVerdicts(rows), len(rows))...)
 	for _, tag := range sortedKeys(g.Tags) {
 		tagged := slices.DeleteFunc(slices.Clone(rows), func(r record.Grade) bool { return !slices.Contains(r.Tags, tag) })
 		counts, n := countVerdicts(tagged), len(tagged)

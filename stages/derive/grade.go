@@ -257,7 +257,7 @@ func (s *graderSet) judgeAnswer(a *answer, g *record.Grade) {
 func result(id string, j judgement) record.GraderResult {
 	r := record.GraderResult{ID: id, Verdict: j.verdict, Extracted: j.extracted, Span: j.span, Reason: j.reason}
 	if j.verdict == record.Pass || j.verdict == record.Fail {
-		r.Score = ptr(j.score)
+		r.Score = new(j.score)
 	}
 	return r
 }
@@ -296,7 +296,7 @@ func combine(all []weighted, g *record.Grade) {
 			weights += w.weight
 		}
 	}
-	g.Score = ptr(sum / weights)
+	g.Score = new(sum / weights)
 }
 
 func reasons(some []weighted, named bool) string {

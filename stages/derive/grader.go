@@ -84,11 +84,11 @@ func quoted(s string) string {
 // expected follows a pointer into the row; the judgement is why it cannot.
 func (a *answer) expected(pointer string) (any, *judgement) {
 	if a.row == nil {
-		return nil, ptr(graderError("the request is no item of the dataset, so nothing is expected of it"))
+		return nil, new(graderError("the request is no item of the dataset, so nothing is expected of it"))
 	}
 	v, ok := lookup(a.row.members, pointer)
 	if !ok {
-		return nil, ptr(graderError("the dataset's row has no %s", pointer))
+		return nil, new(graderError("the dataset's row has no %s", pointer))
 	}
 	return v, nil
 }
@@ -121,12 +121,12 @@ func (l literalSource) texts(a *answer) ([]string, *judgement) {
 	for _, item := range list {
 		s, ok := scalarText(item)
 		if !ok {
-			return nil, ptr(graderError("what is expected is no text, number or boolean, nor a list of such"))
+			return nil, new(graderError("what is expected is no text, number or boolean, nor a list of such"))
 		}
 		out = append(out, s)
 	}
 	if len(out) == 0 {
-		return nil, ptr(graderError("the list of what is expected is empty"))
+		return nil, new(graderError("the list of what is expected is empty"))
 	}
 	return out, nil
 }
@@ -192,6 +192,7 @@ func (w *wrapped) negate(j judgement) judgement {
 		j.verdict, j.score, j.reason = record.Fail, 1-j.score, "not wanted: "+j.reason
 	case record.Fail:
 		j.verdict, j.score, j.reason = record.Pass, 1-j.score, "as wanted, not so: "+j.reason
+	case record.Unscorable, record.GraderError: // there is no answer to turn round
 	}
 	return j
 }

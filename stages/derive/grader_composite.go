@@ -70,6 +70,7 @@ func (g *atLeast) judge(a *answer) judgement {
 			failed++
 		case record.GraderError:
 			broken++
+		case record.Unscorable: // decides nothing
 		}
 	}
 	out := judgement{score: min(1, score/float64(g.n)), reason: strings.Join(parts, "; ")}

@@ -77,7 +77,7 @@ func (g *evidenceFields) wanted(a *answer) (map[string]any, *judgement) {
 	}
 	all, ok := v.(map[string]any)
 	if !ok || len(all) == 0 {
-		return nil, ptr(graderError("%s of the dataset's row is no object of fields", g.from))
+		return nil, new(graderError("%s of the dataset's row is no object of fields", g.from))
 	}
 	if g.fields == nil {
 		return all, nil
@@ -86,7 +86,7 @@ func (g *evidenceFields) wanted(a *answer) (map[string]any, *judgement) {
 	for _, name := range g.fields {
 		value, ok := all[name]
 		if !ok {
-			return nil, ptr(graderError("%s of the dataset's row has no field %s", g.from, name))
+			return nil, new(graderError("%s of the dataset's row has no field %s", g.from, name))
 		}
 		some[name] = value
 	}

@@ -1,6 +1,7 @@
 package derive
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -30,8 +31,11 @@ func buildToolCall(s GraderSpec, b *builder) (grader, error) {
 	g := &toolCall{name: s.Name, pointer: defaultFrom, minF1: s.MinF1}
 	if src, ok := b.file("arguments"); ok {
 		v, err := decodeNumbers(src)
-		if g.arguments, ok = v.(map[string]any); err != nil || !ok {
-			return nil, fmt.Errorf("arguments: the file holds no JSON object (%v)", err)
+		if err != nil {
+			return nil, fmt.Errorf("arguments: the file is no JSON: %w", err)
+		}
+		if g.arguments, ok = v.(map[string]any); !ok {
+			return nil, errors.New("arguments: the file holds no JSON object")
 		}
 	}
 	if s.Name != nil {
@@ -85,7 +89,7 @@ func (g *toolCall) wanted(a *answer) (name string, arguments map[string]any, pro
 			return name, arguments, nil
 		}
 	}
-	return "", nil, ptr(graderError("what is expected is neither a tool's name nor an object with a name"))
+	return "", nil, new(graderError("what is expected is neither a tool's name nor an object with a name"))
 }
 
 func (g *toolCall) judgeCall(call record.ToolCall, name string, want map[string]any) judgement {

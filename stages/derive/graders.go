@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -233,9 +234,7 @@ func fillGrader(m map[string]any) (graderType, error) {
 		return t, err
 	}
 	known := commonKeys()
-	for key, value := range t.keys {
-		known[key] = value
-	}
+	maps.Copy(known, t.keys)
 	for key, value := range m {
 		if _, ok := known[key]; ok || key == "id" || key == "type" {
 			continue

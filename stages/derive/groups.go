@@ -70,11 +70,11 @@ func groupMetric(ms []record.Metric) record.GroupMetric {
 	out.Method = "mean_of_cells"
 	out.Value, out.Interval, out.Reason = nil, nil, nil
 	if out.Excluded > 0 {
-		out.Reason = ptr(fmt.Sprintf("withheld: %d of %s cannot state it", out.Excluded, plural(len(ms), "repetition")))
-		out.IntervalReason = ptr("there is no value")
+		out.Reason = new(fmt.Sprintf("withheld: %d of %s cannot state it", out.Excluded, plural(len(ms), "repetition")))
+		out.IntervalReason = new("there is no value")
 		return out
 	}
-	out.Value, out.Min, out.Max = ptr(stat.Mean(values)), ptr(slices.Min(values)), ptr(slices.Max(values))
-	out.IntervalReason = ptr(notComputed)
+	out.Value, out.Min, out.Max = new(stat.Mean(values)), new(slices.Min(values)), new(slices.Max(values))
+	out.IntervalReason = new(notComputed)
 	return out
 }

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-
 	"flag"
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -32,9 +32,9 @@ type lab struct {
 	files   map[string]string // that graders name, by pointer
 }
 
-func newLab(t testing.TB) *lab {
-	t.Helper()
-	return &lab{t: t, objects: map[digest.Digest][]byte{}, made: map[digest.Digest]stage.Production{}}
+func newLab(tb testing.TB) *lab {
+	tb.Helper()
+	return &lab{t: tb, objects: map[digest.Digest][]byte{}, made: map[digest.Digest]stage.Production{}}
 }
 
 // Open gives verified bytes, as the store does.
@@ -217,7 +217,7 @@ func (l *lab) closure(a stage.Artifact) *closure {
 			return
 		}
 		c.made[d] = p
-		for _, port := range slices.Sorted(maps(p.Inputs)) {
+		for _, port := range slices.Sorted(maps.Keys(p.Inputs)) {
 			for _, in := range p.Inputs[port] {
 				if _, seen := c.Get(in.SHA256); !seen {
 					c.all = append(c.all, in)
@@ -228,16 +228,6 @@ func (l *lab) closure(a stage.Artifact) *closure {
 	}
 	follow(a.SHA256)
 	return c
-}
-
-func maps[V any](m map[string]V) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 func (c *closure) All() iter.Seq[stage.Artifact] { return slices.Values(c.all) }
@@ -321,8 +311,8 @@ const ms = int64(1e6)
 func answered(index int, item, text string, start int64, tokens int64) record.Attempt {
 	a := record.Attempt{
 		Index: index, Client: "c0", Item: &item, PromptSHA256: digest.FromBytes([]byte(item)), MaxOutputTokens: 64,
-		Outcome: record.OutcomeOK, FinishReasons: []string{"stop"}, DoneMarker: true, Model: ref("m"),
-		Usage: record.Usage{Input: ref(int64(100)), Output: &tokens, Cached: ref(int64(25)), Source: "final"},
+		Outcome: record.OutcomeOK, FinishReasons: []string{"stop"}, DoneMarker: true, Model: new("m"),
+		Usage: record.Usage{Input: new(int64(100)), Output: &tokens, Cached: new(int64(25)), Source: "final"},
 		Text:  &text, TextSHA256: digest.FromBytes([]byte(text)), Choices: 1,
 	}
 	if item == "" {
@@ -331,8 +321,8 @@ func answered(index int, item, text string, start int64, tokens int64) record.At
 	first := start + 200*ms
 	last := first + (tokens-1)*20*ms
 	a.T = record.Stamps{
-		Due: ref(start), Start: ref(start + ms), Sent: ref(start + ms), Written: ref(start + 2*ms), Headers: ref(first), FirstByte: ref(first),
-		FirstOutput: ref(first), FirstContent: ref(first), LastOutput: ref(last), End: ref(last + ms),
+		Due: new(start), Start: new(start + ms), Sent: new(start + ms), Written: new(start + 2*ms), Headers: new(first), FirstByte: new(first),
+		FirstOutput: new(first), FirstContent: new(first), LastOutput: new(last), End: new(last + ms),
 	}
 	for i := range tokens {
 		arrival := 20 * ms
@@ -352,17 +342,15 @@ func failed(index int, item string, start int64, outcome record.Outcome) record.
 	a := record.Attempt{
 		Index: index, Client: "c0", Item: &item, PromptSHA256: digest.FromBytes([]byte(item)), MaxOutputTokens: 64,
 		Outcome: outcome, Error: &record.AttemptError{Class: string(outcome), Message: "no"},
-		Usage: record.Usage{Source: "none", Reason: ref("no answer")}, TextSHA256: digest.FromBytes(nil),
+		Usage: record.Usage{Source: "none", Reason: new("no answer")}, TextSHA256: digest.FromBytes(nil),
 	}
-	a.T = record.Stamps{Due: ref(start), Start: ref(start), End: ref(start + 3*ms)}
+	a.T = record.Stamps{Due: new(start), Start: new(start), End: new(start + 3*ms)}
 	return a
 }
 
-func ref[T any](v T) *T { return &v }
-
 func header(planned int) record.AttemptsHeader {
 	return record.AttemptsHeader{
-		Client: "c0", Cell: map[string]any{}, Endpoint: record.AttemptsEndpoint{API: "openai-chat", Model: "m", BaseURL: ref("http://127.0.0.1:9/v1")},
+		Client: "c0", Cell: map[string]any{}, Endpoint: record.AttemptsEndpoint{API: "openai-chat", Model: "m", BaseURL: new("http://127.0.0.1:9/v1")},
 		Load: map[string]any{"mode": "closed", "concurrency": 2}, Planned: &planned, Stamps: "user",
 		Clock: record.AttemptsClock{WallStartAt: "2026-01-02T03:04:05.000000006Z", WallStartUnixNS: 1767323045000000006}, Seed: 7,
 		Request: record.AttemptsRequest{
@@ -379,7 +367,7 @@ func measurement(wallMS float64, rows []record.Attempt) record.Measurement {
 			Status: "completed", WallClockMS: wallMS, StartedAt: "2026-01-02T03:04:05.000000006Z", FinishedAt: "2026-01-02T03:04:15.000000006Z",
 			StartedAtUnixNS: 1767323045000000006, FinishedAtUnixNS: 1767323055000000006,
 		},
-		Tool:        stage.Tool{Version: "test", RevisionReason: ref("a test"), BinarySHA256: digest.FromBytes([]byte("tool"))},
+		Tool:        stage.Tool{Version: "test", RevisionReason: new("a test"), BinarySHA256: digest.FromBytes([]byte("tool"))},
 		Client:      record.MeasurementClient{Verdict: "ok"},
 		Connections: record.Connections{Opened: 2, Protocol: "HTTP/1.1"},
 		Cache:       record.CacheFacts{State: "unknown", Reset: "off"}, Sequence: "cold",
@@ -392,11 +380,11 @@ func measurement(wallMS float64, rows []record.Attempt) record.Measurement {
 }
 
 // find returns the metric of that id.
-func find(t testing.TB, ms []record.Metric, id string) record.Metric {
-	t.Helper()
+func find(tb testing.TB, ms []record.Metric, id string) record.Metric {
+	tb.Helper()
 	i := slices.IndexFunc(ms, func(m record.Metric) bool { return m.ID == id })
 	if i < 0 {
-		t.Fatalf("there is no metric %s", id)
+		tb.Fatalf("there is no metric %s", id)
 	}
 	return ms[i]
 }

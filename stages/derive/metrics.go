@@ -68,10 +68,10 @@ func (row MetricRow) metric(planned int, f figureValue) record.Metric {
 	switch {
 	case f.reason != "":
 		m.Reason = &f.reason
-		m.IntervalReason = ptr("there is no value")
+		m.IntervalReason = new("there is no value")
 	default:
 		m.Value = &f.value
-		m.IntervalReason = ptr(notComputed)
+		m.IntervalReason = new(notComputed)
 	}
 	return m
 }
@@ -84,5 +84,3 @@ type figureValue struct {
 	observations *int
 	method       string // "": the table's
 }
-
-func ptr[T any](v T) *T { return &v }

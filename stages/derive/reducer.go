@@ -7,11 +7,8 @@ import (
 	"anvil/stages/record"
 )
 
-// The reducers: what is made of several attempts at one item. None makes
-// nothing of them: each attempt stands for itself.
-var reducers = []string{"none", "mean", "majority", "pass_at_k", "all"}
-
-// reduce gives each item a value from 0 to 1 and returns their mean; nil
+// reduce makes one value of several attempts at one item; by none, each attempt
+// stands for itself. It gives each item a value from 0 to 1 and returns their mean; nil
 // without a reducer. An attempt without a pass is none, whatever the cause.
 func reduce(reducer string, k *int, rows []record.Grade) *record.Reduced {
 	if reducer == "" || reducer == "none" {
@@ -31,7 +28,7 @@ func reduce(reducer string, k *int, rows []record.Grade) *record.Reduced {
 		values = append(values, reduceItem(reducer, k, byItem[item]))
 	}
 	if len(values) > 0 {
-		out.Value = ptr(stat.Mean(values))
+		out.Value = new(stat.Mean(values))
 	}
 	return out
 }

@@ -159,14 +159,14 @@ func clientTool(cells []*cell) (tool any, reason *string) {
 	for i, c := range cells {
 		switch {
 		case c.measurement == nil:
-			return nil, ptr("no measurement document stands beside the attempts of " + c.out.ID)
+			return nil, new("no measurement document stands beside the attempts of " + c.out.ID)
 		case i > 0 && !equalJSON(tool, c.measurement.Tool):
-			return nil, ptr("the cells were measured by different builds")
+			return nil, new("the cells were measured by different builds")
 		}
 		tool = c.measurement.Tool
 	}
 	if tool == nil {
-		return nil, ptr("the measurement document does not name it")
+		return nil, new("the measurement document does not name it")
 	}
 	return tool, nil
 }

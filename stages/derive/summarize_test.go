@@ -14,16 +14,16 @@ import (
 
 // golden is a small measured and graded cell: eight requests of which six
 // answered, one cut at the cap with an answer and one refused.
-func golden(t testing.TB) (*lab, published, record.Final) {
-	t.Helper()
-	l := newLab(t)
+func golden(tb testing.TB) (*lab, published, record.Final) {
+	tb.Helper()
+	l := newLab(tb)
 	rows, dataset := goldenRows()
 	m := measurement(4000, rows)
 	attempts := l.attempts("measure", header(len(rows)), rows, userStamps)
 	doc := l.document("measure", "measurement.json", record.MeasurementSchema, m, attempts.LimitationSet()...)
 	graded, err := l.grade(attempts, dataset, map[string]any{"graders": []any{map[string]any{"id": "fields", "type": "evidence_fields"}}})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	p, f := l.summarize(map[string]any{
 		"conditions":  []any{map[string]any{"label": "Parsers", "value": "none"}},

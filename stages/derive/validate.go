@@ -66,12 +66,6 @@ func (v *validation) problem(level int, a stage.Artifact, pointer, rule string, 
 	})
 }
 
-func (v *validation) note(a stage.Artifact, rule, format string, args ...any) {
-	v.out.Notes = append(v.out.Notes, record.ValidationProblem{
-		Artifact: a.Stage + "/" + a.Name, Rule: rule, Level: record.LevelRederived, Text: fmt.Sprintf(format, args...),
-	})
-}
-
 // artifacts are the record and everything in its closure, each once.
 func (v *validation) artifacts() []stage.Artifact {
 	out := []stage.Artifact{v.rec}

@@ -20,7 +20,7 @@ const tolerance = 1e-9
 // compareRecord compares the record with what was made again, member by member.
 // The id depends on the bytes, and the limitations have a comparison of their own.
 func (v *validation) compareRecord(again []byte) {
-	v.out.BytesEqual = ptr(bytes.Equal(again, v.bytes))
+	v.out.BytesEqual = new(bytes.Equal(again, v.bytes))
 	doc, err := decodeNumbers(again)
 	if err != nil {
 		v.problem(record.LevelRederived, v.rec, "", "rederive", nil, nil, "%v", err)

@@ -131,8 +131,7 @@ func (v *validation) checkSchema(a stage.Artifact, src []byte, tree jsontree.Val
 
 // storedValue is a scalar as it stands; a whole object helps nobody.
 func storedValue(value jsontree.Value) any {
-	switch value.Kind() {
-	case jsontree.Object, jsontree.Array, jsontree.Missing:
+	if k := value.Kind(); k == jsontree.Object || k == jsontree.Array || k == jsontree.Missing {
 		return nil
 	}
 	return json.RawMessage(bytes.Clone(value.Raw()))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -278,10 +279,7 @@ func TestForgedGradesAreCaught(t *testing.T) {
 	a := l.artifact(grades.Stage, grades.Name, grades.Schema, forged, grades.LimitationSet())
 	l.made[a.SHA256] = l.made[grades.SHA256]
 	made := l.made[rec.SHA256]
-	inputs := map[string][]stage.Artifact{}
-	for port, as := range made.Inputs {
-		inputs[port] = as
-	}
+	inputs := maps.Clone(made.Inputs)
 	inputs["grades"] = []stage.Artifact{a}
 	made.Inputs = inputs
 	l.made[rec.SHA256] = made

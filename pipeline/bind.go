@@ -41,12 +41,29 @@ type bound struct {
 // bind gathers what arrives on a stage's ports from the outcomes of its needs,
 // which must be known, and the given leaves, and forms its key.
 func (e *execution) bind(ctx context.Context, n *node, leaves []leaf) (*bound, error) {
+	return e.bindWith(ctx, n, leaves, func(a stage.Artifact, _ *standing) stage.Artifact { return a })
+}
+
+// bindAsMade is bind without what the executor added in this run to the sets of
+// what it took over.
+func (e *execution) bindAsMade(ctx context.Context, n *node, leaves []leaf) (*bound, error) {
+	return e.bindWith(ctx, n, leaves, func(a stage.Artifact, s *standing) stage.Artifact {
+		for _, o := range s.res.Outputs {
+			if o.Name == a.Name {
+				return stage.NewArtifact(o.Ref, a.Stage, a.Name, e.x.Store, s.res.Limitations)
+			}
+		}
+		return a
+	})
+}
+
+func (e *execution) bindWith(ctx context.Context, n *node, leaves []leaf, as func(stage.Artifact, *standing) stage.Artifact) (*bound, error) {
 	b := &bound{ports: map[string][]stage.Artifact{}, leaves: leaves}
 	sets := map[digest.Digest]stage.LimitationSet{}
 	for _, binding := range n.Inputs {
 		port := n.inPort(binding.Port)
 		for _, src := range binding.From {
-			if err := e.bindSource(ctx, b, port, e.graph.nodes[src.Stage], src.Output, sets); err != nil {
+			if err := e.bindSource(ctx, b, port, e.graph.nodes[src.Stage], src.Output, as, sets); err != nil {
 				return nil, err
 			}
 		}
@@ -66,11 +83,12 @@ func (e *execution) bind(ctx context.Context, n *node, leaves []leaf) (*bound, e
 	return b, err
 }
 
-func (e *execution) bindSource(ctx context.Context, b *bound, port stage.Port, from *node, output string, sets map[digest.Digest]stage.LimitationSet) error {
+func (e *execution) bindSource(ctx context.Context, b *bound, port stage.Port, from *node, output string, as func(stage.Artifact, *standing) stage.Artifact, sets map[digest.Digest]stage.LimitationSet) error {
 	a, ok := from.outcome.artifact(output)
 	if !ok {
 		return nil // an optional output that was not written, or a stage that did not make it
 	}
+	a = as(a, from.outcome.standing)
 	b.ports[port.Name] = append(b.ports[port.Name], a)
 	sets[a.Limitations] = a.LimitationSet()
 	origin := from.outcome.standing.origin(output)

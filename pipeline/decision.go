@@ -91,10 +91,17 @@ func (e *execution) decide(ctx context.Context) error {
 	return nil
 }
 
-func (e *execution) decideOne(ctx context.Context, n *node) (err error) {
+func (e *execution) decideOne(ctx context.Context, n *node) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := e.decideRole(ctx, n); err != nil {
+		return err
+	}
+	return e.explain(ctx, n)
+}
+
+func (e *execution) decideRole(ctx context.Context, n *node) error {
 	switch n.role {
 	case leftStale:
 		n.decision = decision{will: WillLeave, reason: Upstream}
@@ -162,7 +169,7 @@ func (e *execution) decidePlain(ctx context.Context, n *node) error {
 			n.outcome = n.stand(s, e.x.Store)
 		}
 	}
-	return e.explain(ctx, n, b)
+	return nil
 }
 
 func (e *execution) decideObservation(ctx context.Context, n *node, b *bound) error {
@@ -171,16 +178,47 @@ func (e *execution) decideObservation(ctx context.Context, n *node, b *bound) er
 	if err != nil {
 		return err
 	}
-	if s != nil && s.res.Status == prov.OK && s.res.Key == b.key {
+	fits := false
+	if s != nil && s.res.Status == prov.OK {
+		if b, fits, err = e.askedThen(ctx, n, s, b); err != nil {
+			return err
+		}
+	}
+	if fits {
 		if err := e.check(ctx, s.res, mustStand); err != nil {
 			return err
 		}
+		n.decision.bound = b
 		s.how = prov.Reused
 		s.added = s.added.Union(stage.LimitationSet{reusedLimitation()})
 		n.decision.will, n.decision.reason = WillReuse, IsReused
 		n.outcome = n.stand(s, e.x.Store)
 	}
-	return e.explain(ctx, n, b)
+	return nil
+}
+
+// askedThen tells whether a result was made under the key that n has now. The
+// executor may have added to the sets of n's inputs since; then the key is the
+// one without, and what was added to them is added to the result as well.
+func (e *execution) askedThen(ctx context.Context, n *node, s *standing, b *bound) (*bound, bool, error) {
+	if b.key == s.res.Key {
+		return b, true, nil
+	}
+	var added stage.LimitationSet
+	for _, need := range n.needs {
+		if need.outcome.standing != nil {
+			added = added.Union(need.outcome.standing.added)
+		}
+	}
+	if len(added) == 0 {
+		return b, false, nil
+	}
+	then, err := e.bindAsMade(ctx, n, b.leaves)
+	if err != nil || then.key != s.res.Key {
+		return b, false, err
+	}
+	s.added = s.added.Union(added)
+	return then, true, nil
 }
 
 // bindHashed binds a stage's inputs and hashes its files without storing them.
@@ -227,7 +265,11 @@ func (e *execution) decideFromBase(ctx context.Context, n *node) error {
 	if s.res.Status != prov.OK && !expected {
 		return leave(fmt.Sprintf("the stage is %s there", s.res.Status), nil)
 	}
-	if b.key != s.res.Key {
+	b, fits, err := e.askedThen(ctx, n, s, b)
+	if err != nil {
+		return err
+	}
+	if !fits {
 		return leave("the plan now asks for something else", differences(s.res, n, b, e.plan.Salt))
 	}
 	need := mustStand

@@ -29,6 +29,8 @@ type execution struct {
 	reuse *earlierRun
 	kept  *earlierRun // the run itself, when it is resumed
 
+	history history         // for explanations
+
 	reader    *prov.Reader
 	files     fileCache
 	sound     sync.Map // digest.Digest of objects that were hashed

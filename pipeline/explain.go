@@ -2,8 +2,12 @@ package pipeline
 
 import (
 	"context"
+	"slices"
+	"strings"
+	"sync"
 
 	"anvil/pipeline/plan"
+	"anvil/pipeline/prov"
 )
 
 // Explain says for each stage what a run would do, why, and in what it differs
@@ -17,6 +21,102 @@ func (x *Executor) Explain(ctx context.Context, p *plan.Plan, opt Options) ([]De
 	return r.Decisions, nil
 }
 
-// explain adds to a decision in what the stage differs from its nearest
-// earlier attempt.
-func (e *execution) explain(ctx context.Context, n *node, b *bound) error { return nil }
+// explain adds to the decision about a stage in what it differs from its
+// nearest earlier attempt. A run that goes on to execute does not ask.
+func (e *execution) explain(ctx context.Context, n *node) error {
+	if !e.opt.DryRun || n.decision.will == WillLeave || n.decision.will == WillBlock {
+		return nil
+	}
+	before, err := e.nearest(ctx, n.ID)
+	if err != nil || before == nil {
+		return err
+	}
+	d := &n.decision
+	if d.bound != nil {
+		d.diffs = differences(before, n, d.bound, e.plan.Salt)
+	} else if d.diffs, err = e.partly(ctx, before, n); err != nil {
+		return err
+	}
+	if d.will == WillExecute && (d.reason == First || d.reason == Upstream) && len(d.diffs) > 0 {
+		d.reason = reasonOf(d.diffs)
+	}
+	return nil
+}
+
+// partly compares what is known of a stage before its inputs are: everything
+// but what arrives on its ports.
+func (e *execution) partly(ctx context.Context, before *prov.Result, n *node) ([]Difference, error) {
+	leaves, err := hashing(&e.files).leaves(ctx, n)
+	if err != nil {
+		return nil, nil // the stage will say so when it runs
+	}
+	now := &bound{}
+	for _, l := range leaves {
+		now.inputs = append(now.inputs, l.input())
+	}
+	told := *before
+	told.Inputs = slices.DeleteFunc(slices.Clone(before.Inputs), func(in prov.Input) bool { return !strings.HasPrefix(in.Port, "with.") })
+	return differences(&told, n, now, e.plan.Salt), nil
+}
+
+// history finds the nearest earlier attempt of a stage: the base's, else that
+// of the newest run of the plan that has one.
+type history struct {
+	mu   sync.Mutex
+	ids  []string // runs that were not read yet, the newest first
+	read []*earlierRun
+	once bool
+}
+
+func (e *execution) nearest(ctx context.Context, id string) (*prov.Result, error) {
+	if s, err := e.base.standing(id); s != nil || err != nil {
+		return resultOf(s), err
+	}
+	h := &e.history
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.once {
+		h.once = true
+		ids, err := prov.RunIDs(e.x.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		h.ids = slices.DeleteFunc(ids, func(id string) bool { name, _, _ := prov.SplitRunID(id); return name != e.plan.Name })
+	}
+	for i := 0; ; i++ {
+		run := h.at(ctx, e, i)
+		if run == nil {
+			return nil, nil
+		}
+		// A result that cannot be read explains nothing; an older one may.
+		if s, err := run.standing(id); err == nil && s != nil {
+			return s.res, nil
+		}
+	}
+}
+
+// at returns the i-th earlier run that can be read, nil past the last.
+func (h *history) at(ctx context.Context, e *execution, i int) *earlierRun {
+	for i >= len(h.read) && len(h.ids) > 0 {
+		r, err := prov.OpenRun(e.x.Workspace, h.ids[0])
+		h.ids = h.ids[1:]
+		if err != nil {
+			continue
+		}
+		if run, err := loadRun(ctx, r, e.reader); err == nil {
+			h.read = append(h.read, run)
+		}
+		r.Close()
+	}
+	if i >= len(h.read) {
+		return nil
+	}
+	return h.read[i]
+}
+
+func resultOf(s *standing) *prov.Result {
+	if s == nil {
+		return nil
+	}
+	return s.res
+}

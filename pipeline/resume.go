@@ -266,8 +266,12 @@ func (e *execution) decideKept(ctx context.Context, n *node) (bool, error) {
 			return false, err
 		}
 	}
-	if s.res.Status != prov.OK || s.res.Key != b.key {
+	if s.res.Status != prov.OK {
 		return false, nil
+	}
+	b, fits, err := e.askedThen(ctx, n, s, b)
+	if err != nil || !fits {
+		return false, err
 	}
 	again := n.spec.Class == stage.Pure
 	err = e.check(ctx, s.res, again)

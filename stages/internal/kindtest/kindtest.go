@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -36,14 +37,18 @@ type Bench struct {
 	kind stage.Kind
 }
 
-// New prepares a stage of the kind. Its resources are closed when the test ends.
+// New prepares a stage of the kind. An exclusive kind talks to the embedded
+// engine, with endpoint on top; others have none. Its resources are closed when
+// the test ends.
 func New(t *testing.T, kind stage.Kind, endpoint, with map[string]any) *Bench {
 	t.Helper()
 	b := &Bench{
 		With: maps.Clone(with), Inputs: map[string][]stage.Artifact{}, Files: map[string]stage.Artifact{}, Peers: map[string]stage.Peer{},
 		Stop: make(chan struct{}), Seed: 7, t: t, kind: kind,
 	}
-	b.With["endpoint"] = Endpoint(endpoint)
+	if kind.Spec().Exclusive {
+		b.With["endpoint"] = Endpoint(endpoint)
+	}
 	root, err := os.OpenRoot(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -78,10 +83,12 @@ func Endpoint(over map[string]any) map[string]any {
 // Resolve returns the resolved configuration and the problems of it.
 func (b *Bench) Resolve() (json.RawMessage, []stage.ResolutionProblem) {
 	b.t.Helper()
-	endpoint := b.With["endpoint"]
-	b.With["endpoint"] = "target"
-	raw, err := json.Marshal(b.With)
-	b.With["endpoint"] = endpoint
+	plain := maps.Clone(b.With)
+	endpoint, named := b.With["endpoint"]
+	if named {
+		plain["endpoint"] = "target"
+	}
+	raw, err := json.Marshal(plain)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -90,11 +97,17 @@ func (b *Bench) Resolve() (json.RawMessage, []stage.ResolutionProblem) {
 	if err := errors.Join(schemas.Fill(spec.Config, with), schemas.Check(spec.Config, with)); err != nil {
 		b.t.Fatal(err)
 	}
-	with["endpoint"] = endpoint
-	r := &stage.Resolution{With: with, ID: spec.Name, Plan: stage.ResolutionPlan{Seed: b.Seed}, Peer: func(id string) (stage.Peer, bool) {
-		p, ok := b.Peers[id]
-		return p, ok
-	}}
+	if named {
+		with["endpoint"] = endpoint
+	}
+	r := &stage.Resolution{
+		With: with, ID: spec.Name, Plan: stage.ResolutionPlan{Seed: b.Seed},
+		Peer: func(id string) (stage.Peer, bool) {
+			p, ok := b.Peers[id]
+			return p, ok
+		},
+		Open: func(name string) (io.ReadCloser, error) { return os.Open(filepath.Join(b.Env.PlanDir, name)) },
+	}
 	if spec.Resolve != nil {
 		spec.Resolve(r)
 	}
@@ -109,6 +122,7 @@ type Published struct {
 	Documents map[string][]byte // of JSON documents, with their limitations
 	Streams   map[string][]byte
 	Limits    map[string]string // code to text
+	Carried   []stage.Limitation
 	Findings  []stage.Finding
 }
 
@@ -128,8 +142,12 @@ func (b *Bench) Run(ctx context.Context) (Published, error) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	spec := b.kind.Spec()
+	if spec.Outputs != nil {
+		spec.Out = spec.Outputs(decode(b.t, config).(map[string]any))
+	}
 	streams := map[string]*bytes.Buffer{}
-	out := stage.NewOutputs(b.kind.Spec(), func(name string, _ schemas.ID) (io.WriteCloser, error) {
+	out := stage.NewOutputs(spec, func(name string, _ schemas.ID) (io.WriteCloser, error) {
 		streams[name] = &bytes.Buffer{}
 		return stream{streams[name]}, nil
 	})
@@ -143,7 +161,7 @@ func (b *Bench) Run(ctx context.Context) (Published, error) {
 func (b *Bench) collect(out *stage.Outputs, streams map[string]*bytes.Buffer) Published {
 	b.t.Helper()
 	c := out.Collect()
-	p := Published{Documents: map[string][]byte{}, Streams: map[string][]byte{}, Limits: map[string]string{}, Findings: c.Findings}
+	p := Published{Documents: map[string][]byte{}, Streams: map[string][]byte{}, Limits: map[string]string{}, Carried: c.Carried, Findings: c.Findings}
 	for i := range c.Limitations {
 		c.Limitations[i].Origin = b.Env.Stage
 		p.Limits[c.Limitations[i].Code] = c.Limitations[i].Text

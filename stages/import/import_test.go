@@ -1,0 +1,124 @@
+package imports
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"anvil/pipeline/digest"
+	"anvil/pipeline/stage"
+	"anvil/stages/internal/kindtest"
+)
+
+// bench lays files into the plan's folder and binds the imported one.
+func bench(t *testing.T, with map[string]any, files map[string]string) *kindtest.Bench {
+	t.Helper()
+	b := kindtest.New(t, Kind, nil, with)
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(b.Env.PlanDir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := with["file"].(string)
+	b.Files["/file"] = kindtest.Artifact("anvil.file/v1", file, []byte(files[file]))
+	if beside, ok := files[file+".limitations.json"]; ok {
+		b.Files["/limitations"] = kindtest.Artifact("anvil.file/v1", file+".limitations.json", []byte(beside))
+	}
+	return b
+}
+
+const oneLimitation = `[{"code": "client.lag", "severity": "caveat", "origin": "measure", "applies_to": ["*"], "text": "late"}]`
+
+const someDocument = `{"schema": "anvil.weights-verification/v1", "ok": true, "limitations": ` + oneLimitation + `}`
+
+func TestTheFileIsPublishedByteForByte(t *testing.T) {
+	with := map[string]any{"file": "weights.json", "schema": "anvil.weights-verification/v1"}
+	b := bench(t, with, map[string]string{"weights.json": someDocument})
+	p, err := b.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(p.Streams["weights.json"]); got != someDocument {
+		t.Errorf("published %q", got)
+	}
+	if p.Limits["import.unverified"] == "" {
+		t.Errorf("limitations %v lack import.unverified", p.Limits)
+	}
+	if len(p.Carried) != 1 || p.Carried[0].Code != "client.lag" || p.Carried[0].Origin != "measure" {
+		t.Errorf("carried %v, want the document's own limitation with its origin", p.Carried)
+	}
+}
+
+func TestAPinnedDigestIsHeld(t *testing.T) {
+	files := map[string]string{"weights.json": someDocument}
+	with := map[string]any{"file": "weights.json", "schema": "anvil.weights-verification/v1", "sha256": digest.FromBytes([]byte(someDocument)).String()}
+	p, err := bench(t, with, files).Run(context.Background())
+	if err != nil || len(p.Limits) != 0 {
+		t.Errorf("the pinned file: %v, limitations %v", err, p.Limits)
+	}
+	with["sha256"] = digest.FromBytes(nil).String()
+	if _, err := bench(t, with, files).Run(context.Background()); err == nil || !strings.Contains(err.Error(), "pins") {
+		t.Errorf("another file: %v, want an error that names both digests", err)
+	}
+}
+
+func TestASetBesideTheFileIsCarried(t *testing.T) {
+	with := map[string]any{"file": "rows.jsonl", "schema": "anvil.grades/v1"}
+	b := bench(t, with, map[string]string{"rows.jsonl": `{"schema": "anvil.grades/v1"}` + "\n", "rows.jsonl.limitations.json": oneLimitation})
+	config, problems := b.Resolve()
+	if len(problems) != 0 {
+		t.Fatal(problems)
+	}
+	var c struct {
+		Limitations string `json:"limitations"`
+	}
+	if err := json.Unmarshal(config, &c); err != nil || c.Limitations != "rows.jsonl.limitations.json" {
+		t.Errorf("resolved %+v, %v", c, err)
+	}
+	p, err := b.Run(context.Background())
+	if err != nil || len(p.Carried) != 1 {
+		t.Errorf("carried %v, %v", p.Carried, err)
+	}
+}
+
+func TestABrokenSetIsAnErrorAndNotDropped(t *testing.T) {
+	for name, set := range map[string]string{"not JSON": "[", "no set": `["late"]`, "an unknown member": `[{"code": "a.b", "sev": "note"}]`} {
+		with := map[string]any{"file": "rows.jsonl", "schema": "anvil.grades/v1"}
+		b := bench(t, with, map[string]string{"rows.jsonl": "{}\n", "rows.jsonl.limitations.json": set})
+		if _, err := b.Run(context.Background()); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestResolveNamesOutputAndSchema(t *testing.T) {
+	seed, err := os.ReadFile("../../testdata/seeds/benchmark-v1.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := bench(t, map[string]any{"file": "old.json"}, map[string]string{"old.json": string(seed)})
+	config, problems := b.Resolve()
+	if len(problems) != 0 {
+		t.Fatal(problems)
+	}
+	var with map[string]any
+	if err := json.Unmarshal(config, &with); err != nil {
+		t.Fatal(err)
+	}
+	out := Kind.Spec().Outputs(with)
+	if len(out) != 1 || out[0] != (stage.Port{Name: "old.json", Schema: "anvil-serving.benchmark/v1"}) {
+		t.Errorf("outputs %+v", out)
+	}
+}
+
+func TestResolveRefuses(t *testing.T) {
+	for name, file := range map[string]string{"an unsafe name": "-rm.json", "a name with a space": "a b.json", "unknown content": "x.json"} {
+		b := bench(t, map[string]any{"file": file}, map[string]string{file: `{"nothing": "known"}`})
+		if _, problems := b.Resolve(); len(problems) == 0 || problems[0].Pointer != "/file" {
+			t.Errorf("%s: problems %+v, want one at /file", name, problems)
+		}
+	}
+}

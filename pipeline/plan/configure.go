@@ -58,6 +58,7 @@ func (p *parser) resolution(id string, with map[string]any) *stage.Resolution {
 			Deployment: deployment, Conditions: conditions, Limitations: p.plan.Limitations,
 		},
 		Peer: func(string) (stage.Peer, bool) { return stage.Peer{}, false },
+		Open: p.open,
 	}
 }
 

@@ -19,7 +19,7 @@ type Options struct {
 // Parse reads a plan, whose relative paths start in the folder of file, and
 // resolves it. The error is a *multierror.Error that holds every *Problem,
 // sorted by Pos; see Problems. Parse opens no file for writing and reads none
-// but to find out that it is there.
+// but to find out that it is there, and those that a kind asks to look into.
 func Parse(file string, src []byte, kinds stage.Set, opt Options) (*Plan, error) {
 	p := &parser{
 		file: file, dir: filepath.Dir(file), kinds: kinds, opt: opt,

@@ -1,9 +1,7 @@
 package scout
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,8 +17,7 @@ const (
 	maxFact    = 4 << 20
 )
 
-// A prober asks an endpoint about itself. What is not offered is unknown, never
-// a failure.
+// A prober asks an endpoint whether it is there.
 type prober struct {
 	target *target.Target
 	client *http.Client
@@ -114,121 +111,4 @@ func (p *prober) look(ctx context.Context) (url string, status int, err error) {
 		err = fmt.Errorf("%s answered %d", models, status)
 	}
 	return models, status, err
-}
-
-// facts are what an endpoint says of itself; null with a reason where it does not.
-type facts struct {
-	Engine        engineName        `json:"-"`      // stands beside the facts
-	Models        []string          `json:"models"` // null where no list is offered
-	ModelListed   *bool             `json:"model_listed"`
-	ContextWindow *int              `json:"context_window"` // tokens
-	Root          *string           `json:"root"`           // of the model, as the list has it
-	Unknown       map[string]string `json:"unknown"`        // fact to the reason why it is null
-}
-
-func (p *prober) facts(ctx context.Context) facts {
-	f := facts{Unknown: map[string]string{}}
-	p.models(ctx, &f)
-	p.version(ctx, &f)
-	if f.ContextWindow == nil {
-		f.Unknown["context_window"] = "the list of models does not say"
-	}
-	return f
-}
-
-// engineName says which program answers.
-type engineName struct {
-	Name    *string `json:"name"`
-	Version *string `json:"version"`
-}
-
-type modelList struct {
-	Data []struct {
-		ID          string `json:"id"`
-		OwnedBy     string `json:"owned_by"`
-		Root        string `json:"root"`
-		MaxModelLen *int   `json:"max_model_len"`
-		Meta        struct {
-			NCtx *int `json:"n_ctx"`
-		} `json:"meta"`
-	} `json:"data"`
-}
-
-func (p *prober) models(ctx context.Context, f *facts) {
-	var list modelList
-	url, err := p.target.Protocol.Endpoint.BasePath("/models")
-	if err == nil {
-		err = p.read(ctx, url, &list)
-	}
-	if err != nil {
-		reason := err.Error()
-		f.Unknown["models"], f.Unknown["model_listed"] = reason, reason
-		return
-	}
-	f.Models = []string{}
-	listed := false
-	for _, m := range list.Data {
-		f.Models = append(f.Models, m.ID)
-		if m.ID != p.target.Model() {
-			continue
-		}
-		listed = true
-		f.ContextWindow = m.MaxModelLen
-		if f.ContextWindow == nil {
-			f.ContextWindow = m.Meta.NCtx
-		}
-		if m.Root != "" {
-			root := m.Root
-			f.Root = &root
-		}
-		if owner := m.OwnedBy; owner != "" && f.Engine.Name == nil {
-			f.Engine.Name = &owner
-		}
-	}
-	f.ModelListed = &listed
-}
-
-func (p *prober) version(ctx context.Context, f *facts) {
-	var v struct {
-		Version string `json:"version"`
-		Engine  string `json:"engine"`
-	}
-	url, err := p.target.Protocol.Endpoint.RootPath("/version")
-	if err == nil {
-		err = p.read(ctx, url, &v)
-	}
-	switch {
-	case err != nil:
-		f.Unknown["version"] = err.Error()
-	case v.Version == "":
-		f.Unknown["version"] = "the answer holds no version"
-	default:
-		f.Engine.Version = &v.Version
-	}
-	if v.Engine != "" {
-		f.Engine.Name = &v.Engine
-	}
-	if e := p.target.Endpoint.Engine; e != "" && e != "auto" && e != "none" {
-		f.Engine.Name = &e
-	}
-	if f.Engine.Name == nil {
-		f.Unknown["engine"] = "nothing names it"
-	}
-}
-
-func (p *prober) read(ctx context.Context, url string, into any) error {
-	status, body, err := p.get(ctx, url)
-	switch {
-	case err != nil:
-		return err
-	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented:
-		return errors.New("not offered")
-	case status != http.StatusOK:
-		return fmt.Errorf("%s answered %d", url, status)
-	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	if err := dec.Decode(into); err != nil {
-		return fmt.Errorf("%s: %w", url, err)
-	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
+	"anvil/stages/internal/engine"
 	"anvil/stages/internal/load"
 	"anvil/stages/internal/prompt"
 	"anvil/stages/internal/target"
@@ -23,7 +24,7 @@ type document struct {
 	StartedAt string                  `json:"started_at"`
 	Ready     readiness               `json:"ready"`
 	Engine    engineName              `json:"engine"`
-	Facts     facts                   `json:"facts"`
+	Facts     engine.Facts            `json:"facts"`
 	Weights   *weights                `json:"weights"`
 	SameAs    *string                 `json:"same_as"`
 	Requests  []*record.Attempt       `json:"requests"`
@@ -65,7 +66,7 @@ func (s scout) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *sta
 	if doc.Ready, err = p.ready(ctx, env.Stop, s.Ready.Timeout.Std(), s.Ready.Interval.Std()); err != nil {
 		return s.notReady(env, err)
 	}
-	doc.Facts = p.facts(ctx)
+	doc.Facts = t.Protocol.Probe(ctx, p.client.Transport, t.Header)
 	doc.ContextWindow = doc.Facts.ContextWindow
 	interrupted, err := s.send(ctx, env, t, source, &doc)
 	if err != nil {
@@ -84,7 +85,7 @@ func (s scout) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *sta
 	s.limit(t, &doc, in, out)
 	s.gate(&doc, out)
 	redactFacts(env, &doc.Facts)
-	doc.Engine = doc.Facts.Engine
+	doc.Engine = engineName{doc.Facts.Engine, doc.Facts.Version}
 	if err := out.JSON(scoutName, doc); err != nil {
 		return err
 	}
@@ -234,16 +235,28 @@ func slowest(attempts []*record.Attempt) *float64 {
 // wall writes a time as our own files have it: UTC, nanoseconds.
 func wall(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000000Z") }
 
-func redactFacts(env stage.Env, f *facts) {
-	for _, s := range []*string{f.Engine.Name, f.Engine.Version, f.Root} {
+func redactFacts(env stage.Env, f *engine.Facts) {
+	redact := env.Secrets.Redact
+	for _, s := range []*string{f.Engine, f.Version, f.Root, f.WeightsDigest} {
 		if s != nil {
-			*s = env.Secrets.Redact(*s)
+			*s = redact(*s)
 		}
 	}
 	for i := range f.Models {
-		f.Models[i] = env.Secrets.Redact(f.Models[i])
+		f.Models[i] = redact(f.Models[i])
+	}
+	for k, v := range f.Settings {
+		if text, ok := v.(string); ok {
+			f.Settings[k] = redact(text)
+		}
 	}
 	for k, v := range f.Unknown {
-		f.Unknown[k] = env.Secrets.Redact(v)
+		f.Unknown[k] = redact(v)
 	}
+}
+
+// engineName says which program answers.
+type engineName struct {
+	Name    *string `json:"name"`
+	Version *string `json:"version"`
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"anvil/pipeline/stage"
+	"anvil/stages/internal/engine"
 	"anvil/stages/internal/kindtest"
 	"anvil/stages/record"
 )
@@ -104,7 +105,7 @@ func TestWhatAnEngineDoesNotOfferIsUnknown(t *testing.T) {
 	if doc.Facts.Models != nil || doc.Facts.ModelListed != nil || doc.Engine.Version != nil || doc.ContextWindow != nil {
 		t.Errorf("facts %+v", doc.Facts)
 	}
-	if doc.Facts.Unknown["models"] != "not offered" || doc.Facts.Unknown["version"] != "not offered" {
+	if doc.Facts.Unknown["models"] != engine.NotOffered || doc.Facts.Unknown["version"] != engine.NotOffered {
 		t.Errorf("reasons %v", doc.Facts.Unknown)
 	}
 	if doc.Canary != nil || len(p.Findings) > 0 {

@@ -27,6 +27,8 @@ func newArtifactCommand(a *app) *cobra.Command {
 			Args: exactly("a run (an id, a prefix, a path or latest)", "an artifact as STAGE/NAME"),
 			RunE: func(c *cobra.Command, args []string) error { return a.artifactCat(c.Context(), args[0], args[1]) },
 		},
+		newArtifactCheckCommand(a),
+		newArtifactImportCommand(a),
 	)
 }
 

@@ -398,7 +398,7 @@ func (c *collector) leftovers(left, alive []string) error {
 	}
 	for _, name := range left {
 		token, _, _ := strings.Cut(name, ".")
-		if living[token] || name == path.Base(collecting) {
+		if living[token] || name == path.Base(collecting) || path.Ext(name) == lockExt {
 			continue
 		}
 		if err := c.removeAll(tempDir+"/"+name, &c.report.Temporary); err != nil {

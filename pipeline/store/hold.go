@@ -29,9 +29,10 @@ import (
 // leaves the file to it.
 const (
 	holdExt    = ".held"
-	holdLock   = "hold.lock"             // held shared to add a line, alone to remove objects
-	gcLock     = "gc.lock"               // held alone for a whole collection
-	collecting = tempDir + "/collecting" // there while a collector is under way
+	lockExt    = ".lock"
+	holdLock   = tempDir + "/hold" + lockExt // held shared to add a line, alone to remove objects
+	gcLock     = tempDir + "/gc" + lockExt   // held alone for a whole collection
+	collecting = tempDir + "/collecting"     // there while a collector is under way
 )
 
 // The kinds of lines: an object, and one that may be a result, whose closure

@@ -58,6 +58,10 @@ func (h *hostile) serve(conn net.Conn, answer func(net.Conn, int)) {
 		if _, err := io.Copy(io.Discard, req.Body); err != nil {
 			return
 		}
+		if req.Method == http.MethodGet { // the server's counters are asked for
+			_, _ = io.WriteString(conn, "HTTP/1.1 404 None\r\nContent-Length: 0\r\n\r\n")
+			continue
+		}
 		answer(conn, int(h.requests.Add(1))-1)
 	}
 }

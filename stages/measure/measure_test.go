@@ -333,3 +333,51 @@ func TestDurationEndsAClosedLoop(t *testing.T) {
 		}
 	}
 }
+
+func TestServersOwnCounters(t *testing.T) {
+	metrics := []string{
+		"# TYPE vllm:request_success_total counter\nvllm:request_success_total{finished_reason=\"stop\"} 10\nvllm:request_success_total{finished_reason=\"length\"} 5\n",
+		"# TYPE vllm:request_success_total counter\nvllm:request_success_total{finished_reason=\"stop\"} 15\nvllm:request_success_total{finished_reason=\"length\"} 5\n",
+	}
+	cases := map[string]struct {
+		requests int
+		second   string
+		foreign  string
+	}{
+		"alone":         {5, metrics[1], ""},
+		"not alone":     {2, metrics[1], "3 requests more"},
+		"restarted":     {2, strings.ReplaceAll(metrics[0], "10", "1"), ""},
+		"no counters":   {2, "<html>", ""},
+		"other metrics": {2, "# TYPE x counter\nx 3\n", ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			reads := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet {
+					_, _ = io.WriteString(w, []string{metrics[0], tc.second}[reads])
+					reads++
+					return
+				}
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = io.WriteString(w, delta("a")+finish("stop")+done)
+			}))
+			t.Cleanup(server.Close)
+			b := newBench(t, map[string]any{"base_url": server.URL + "/v1", "sim": nil}, map[string]any{"load": closed(1, tc.requests)})
+			p, err := b.run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := p.Limits["endpoint.foreign-traffic"]; !strings.Contains(text, tc.foreign) || tc.foreign == "" && text != "" {
+				t.Errorf("limitation %q, want %q", text, tc.foreign)
+			}
+			before, _ := p.measurement.Counters.Before.(map[string]any)
+			if name == "alone" && before["vllm:request_success_total"] != 15.0 {
+				t.Errorf("counters %+v", p.measurement.Counters)
+			}
+			if name == "no counters" && p.measurement.Counters.After != nil {
+				t.Errorf("counters %+v", p.measurement.Counters)
+			}
+		})
+	}
+}

@@ -45,11 +45,15 @@ func (m measure) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *s
 		Target: t, Ask: m.ask(), Source: source, Plan: plan, Fresh: m.Connections == "new", Warm: m.warm(plan, n),
 		Retries: m.RequestRetries, Cancel: m.cancel(),
 	}
+	before := t.Counters(ctx)
 	if err := drive.Prepare(ctx, env.Folder, n); err != nil {
 		return fmt.Errorf("prepare the phase: %w", err)
 	}
 	defer func() { err = errors.Join(err, drive.Close()) }()
 	phase := m.phase(ctx, env, drive)
+	if phase.before = before; before != nil {
+		phase.after = t.Counters(ctx)
+	}
 	if err := drive.Seal(); err != nil {
 		return err
 	}
@@ -140,6 +144,8 @@ type phase struct {
 	result   load.Result
 	evidence load.Evidence
 	from, to time.Time // wall clock, for labels
+	before   target.Counters
+	after    target.Counters
 	wall     time.Duration
 }
 

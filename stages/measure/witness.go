@@ -33,6 +33,7 @@ type witness struct {
 	events, coalesced int
 	answered          int // successes
 	unknownUsage      int // of them
+	written           int // requests that reached the server whole, each try for itself
 	canaries          int // answers that were looked at
 	canaryFailed      int
 	models            map[string]int   // that answers name, other than the one asked for
@@ -75,6 +76,21 @@ func (w *witness) count(a *record.Attempt) {
 		w.models[*a.Model]++
 	}
 	w.countPrompt(a)
+	w.countWritten(a)
+}
+
+// countWritten counts what the server may have counted as a request: every try
+// that was written whole.
+func (w *witness) countWritten(a *record.Attempt) {
+	tries := []record.Try{{T: a.T}}
+	if len(a.Tries) > 0 {
+		tries = a.Tries
+	}
+	for _, try := range tries {
+		if try.T.Written != nil {
+			w.written++
+		}
+	}
 }
 
 // countPrompt notes a prompt that the engine had seen: by what this run
@@ -195,11 +211,20 @@ func (w *witness) measurement() record.Measurement {
 			Opened: int(c.Opened), Reused: int(c.Reused), Replaced: int(c.Replaced), Protocol: "HTTP/1.1", TLS: version,
 		},
 		ServedWindow: w.scout.ContextWindow,
+		Counters:     w.counters(),
 		Cache:        record.CacheFacts{State: w.measure.Cache.State, Reset: "off"},
 		Sequence:     w.measure.Cache.Sequence,
 		Simulated:    w.target.Simulated,
 		Accounting:   record.Accounting{Planned: w.planned, Outcomes: w.allOutcomes()},
 	}
+}
+
+// counters are the server's own, null where it has none.
+func (w *witness) counters() (c record.CounterPair) {
+	if w.phase.before != nil && w.phase.after != nil {
+		c.Before, c.After = w.phase.before, w.phase.after
+	}
+	return c
 }
 
 func (w *witness) coalescedShare() float64 {
@@ -303,6 +328,9 @@ const rateTolerance = 0.005
 
 func (w *witness) limitLoad(out *stage.Outputs) {
 	l := w.measure.Load
+	if n := target.Foreign(w.phase.before, w.phase.after, w.written); n > 0 {
+		out.Limit(stage.Limit("endpoint.foreign-traffic", "foreign", n))
+	}
 	if n := w.outcomes[record.OutcomeClientShed]; n > 0 {
 		out.Limit(stage.Limit("load.shed", "count", n, "planned", w.planned))
 	}

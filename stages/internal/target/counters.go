@@ -1,0 +1,95 @@
+package target
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// Counters are a server's own counters at one moment, each summed over its
+// labels.
+type Counters map[string]float64
+
+// Bounds of one reading: a server that does not answer must not hold a phase up.
+const (
+	counterLimit = 2 * time.Second
+	maxCounters  = 500
+	maxMetrics   = 8 << 20
+)
+
+// Counters reads the endpoint's counters; nil where it offers none.
+func (t *Target) Counters(ctx context.Context) Counters {
+	url, err := t.Protocol.Endpoint.MetricsURL()
+	if err != nil || url == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, counterLimit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil
+	}
+	req.Header = t.Header.Clone()
+	req.Header.Del("Content-Type")
+	req.Header.Set("Accept", "text/plain")
+	client := t.HTTP(counterLimit)
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil
+	}
+	return parseCounters(io.LimitReader(resp.Body, maxMetrics))
+}
+
+func parseCounters(r io.Reader) Counters {
+	p := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := p.TextToMetricFamilies(r)
+	if err != nil && len(families) == 0 {
+		return nil
+	}
+	out := Counters{}
+	for name, f := range families {
+		if len(out) == maxCounters {
+			break
+		}
+		for _, m := range f.GetMetric() {
+			switch {
+			case f.GetType() == dto.MetricType_COUNTER:
+				out[name] += m.GetCounter().GetValue()
+			case f.GetType() == dto.MetricType_UNTYPED && strings.HasSuffix(name, "_total"):
+				out[name] += m.GetUntyped().GetValue()
+			}
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// requestCounters are the counters by which engines count requests: SGLang when
+// they come, vLLM and TGI when they end.
+var requestCounters = [...]string{"vllm:request_success_total", "vllm:request_success", "sglang:num_requests_total", "tgi_request_count"}
+
+// Foreign is how many requests more the server counted between two readings
+// than the sent ones; 0 where it counts none.
+func Foreign(before, after Counters, sent int) int {
+	for _, name := range requestCounters {
+		a, ok := before[name]
+		b, ok2 := after[name]
+		if ok && ok2 && b >= a {
+			return max(int(b-a)-sent, 0)
+		}
+	}
+	return 0
+}

@@ -95,8 +95,8 @@ func firstContentEvent(a *record.Attempt) int {
 	return -1
 }
 
-// decoding returns the tokens after the first and the time they took, in ms.
-func decoding(a *record.Attempt) (tokens, ms float64, ok bool) {
+// decoding returns the output tokens and the time that they took, in ms.
+func decoding(a *record.Attempt) (tokens, generationMS float64, ok bool) {
 	if a.Usage.Output == nil || *a.Usage.Output <= 1 || a.T.LastOutput == nil {
 		return 0, 0, false
 	}
@@ -104,7 +104,7 @@ func decoding(a *record.Attempt) (tokens, ms float64, ok bool) {
 	if !ok || generation <= 0 || *a.T.LastOutput == *a.T.FirstOutput {
 		return 0, 0, false
 	}
-	return float64(*a.Usage.Output - 1), float64(generation) / nsPerMS, true
+	return float64(*a.Usage.Output), float64(generation) / nsPerMS, true
 }
 
 func timePerOutputToken(a *record.Attempt) (float64, bool) {
@@ -112,7 +112,7 @@ func timePerOutputToken(a *record.Attempt) (float64, bool) {
 	if !ok {
 		return 0, false
 	}
-	return ms / tokens, true
+	return record.TPOT(tokens, ms), true
 }
 
 func decodeRate(a *record.Attempt) (float64, bool) {
@@ -120,7 +120,7 @@ func decodeRate(a *record.Attempt) (float64, bool) {
 	if !ok {
 		return 0, false
 	}
-	return float64(tokens*msPerS) / ms, true
+	return record.Decode(tokens, ms), true
 }
 
 func effectivePrefill(a *record.Attempt) (float64, bool) {
@@ -128,7 +128,7 @@ func effectivePrefill(a *record.Attempt) (float64, bool) {
 	if !ok || first <= 0 || a.Usage.Input == nil {
 		return 0, false
 	}
-	return float64(float64(*a.Usage.Input)*msPerS) / (float64(first) / nsPerMS), true
+	return record.Prefill(float64(*a.Usage.Input), float64(first)/nsPerMS), true
 }
 
 func tokens(of func(record.Usage) *int64) func(*record.Attempt) (float64, bool) {

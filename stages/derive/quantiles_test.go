@@ -97,29 +97,6 @@ func TestStatisticsIgnoreOrder(t *testing.T) {
 	})
 }
 
-func TestPeakIsTheDefinition(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var tl tally
-		for range rapid.IntRange(1, 25).Draw(t, "n") {
-			from := rapid.Int64Range(0, 40).Draw(t, "from")
-			tl.spans = append(tl.spans, interval{from, from + rapid.Int64Range(1, 20).Draw(t, "length")})
-		}
-		want := 0
-		for _, s := range tl.spans { // the peak is reached where some span begins
-			open := 0
-			for _, o := range tl.spans {
-				if o.from <= s.from && s.from < o.to {
-					open++
-				}
-			}
-			want = max(want, open)
-		}
-		if got := tl.peak(); got != want {
-			t.Fatalf("peak of %v = %d, want %d", tl.spans, got, want)
-		}
-	})
-}
-
 func TestPassAtK(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 10).Draw(t, "n")

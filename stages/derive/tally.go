@@ -30,7 +30,7 @@ type tally struct {
 	models map[string]int // named by answers
 	silent int            // successful answers that name no model
 
-	spans   []interval // of the requests that began and ended
+	spans   []record.Span // of the requests that began and ended
 	began   int
 	open    int // began, but start or end is unknown
 	lastEnd int64
@@ -40,8 +40,6 @@ type tally struct {
 	events, sharedEvents, withEvents     int
 	met                                  map[string]int // objective to requests that met it
 }
-
-type interval struct{ from, to int64 }
 
 // A counter sums what some requests report.
 type counter struct {
@@ -108,7 +106,7 @@ func (t *tally) addSpan(s record.Stamps) {
 		t.began, t.open = t.began+1, t.open+1
 	default:
 		t.began++
-		t.spans = append(t.spans, interval{*s.Start, *s.End})
+		t.spans = append(t.spans, record.Span{Start: *s.Start, End: *s.End})
 	}
 }
 
@@ -185,31 +183,10 @@ func (t *tally) finish() error {
 	return nil
 }
 
-// peak is the largest number of spans that overlap; spans that touch do not.
-func (t *tally) peak() int {
-	starts := make([]int64, 0, len(t.spans))
-	ends := make([]int64, 0, len(t.spans))
-	for _, s := range t.spans {
-		starts, ends = append(starts, s.from), append(ends, s.to)
-	}
-	slices.Sort(starts)
-	slices.Sort(ends)
-	open, most, e := 0, 0, 0
-	for _, from := range starts {
-		for e < len(ends) && ends[e] <= from {
-			open--
-			e++
-		}
-		open++
-		most = max(most, open)
-	}
-	return most
-}
-
 func (t *tally) busy() int64 {
 	var sum int64
 	for _, s := range t.spans {
-		sum += s.to - s.from
+		sum += s.End - s.Start
 	}
 	return sum
 }

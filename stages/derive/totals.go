@@ -68,7 +68,7 @@ func (t *tally) throughput(c counter, wallMS float64) figureValue {
 		v.reason = reason
 	}
 	if v.reason == "" {
-		v.value /= wallMS / msPerS
+		v.value = record.Throughput(v.value, wallMS)
 	}
 	return v
 }
@@ -131,7 +131,7 @@ func (t *tally) coalescedShare(float64) figureValue {
 }
 
 func (t *tally) inFlightPeak(float64) figureValue {
-	v := figureValue{value: float64(t.peak()), samples: len(t.spans), reason: t.unknownSpans()}
+	v := figureValue{value: float64(record.PeakInflight(t.spans)), samples: len(t.spans), reason: t.unknownSpans()}
 	return v
 }
 

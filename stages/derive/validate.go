@@ -28,7 +28,6 @@ func Validate(ctx context.Context, rec stage.Artifact, closure stage.Closure) (r
 		return v.out, err
 	}
 	if v.doc != nil {
-		v.checkID()
 		v.checkIdentities()
 		v.checkEvidence()
 		v.checkLimitations()
@@ -77,16 +76,6 @@ func (v *validation) artifacts() []stage.Artifact {
 		}
 	}
 	return out
-}
-
-func (v *validation) checkID() {
-	want, ok, err := record.CheckID(v.bytes)
-	switch {
-	case err != nil:
-		v.problem(record.LevelConsistent, v.rec, "/id", "id", nil, nil, "%v", err)
-	case !ok:
-		v.problem(record.LevelConsistent, v.rec, "/id", "id", v.final.ID, want, "the id is not that of the record's bytes")
-	}
 }
 
 // checkEvidence looks up every artifact that the record says it stands on.

@@ -136,6 +136,9 @@ func isContainer(v any) bool {
 
 func isInteger(n json.Number) bool { return !strings.ContainsAny(n.String(), ".eE") }
 
+// maxFaultyLines bounds how many lines of one file are listed.
+const maxFaultyLines = 20
+
 // compareGrades compares stored grades with those made again, line by line.
 func (v *validation) compareGrades(a stage.Artifact, again *Graded) (err error) {
 	var plain bytes.Buffer
@@ -178,7 +181,7 @@ func (v *validation) sameLine(a stage.Artifact, number int, line, want []byte) b
 		return errS != nil // the reading has reported a line that is no JSON
 	}
 	same := true
-	compareTrees(fmt.Sprintf("/%d", number), s, c, func(pointer string, stored, computed any, text string) {
+	compareTrees(fmt.Sprintf("/line/%d", number), s, c, func(pointer string, stored, computed any, text string) {
 		same = false
 		v.problem(record.LevelRederived, a, pointer, "rederive", stored, computed, "%s", text)
 	})

@@ -4,24 +4,16 @@ import (
 	"fmt"
 	"slices"
 
-	"anvil/pipeline/stage"
 	"anvil/stages/record"
 )
 
-// checkIdentities checks what must add up within the record itself, whoever
-// made it and however.
+// checkIdentities checks what must add up within the record itself, beside
+// what package record checks of any: cases, correctness, groups.
 func (v *validation) checkIdentities() {
 	for i, c := range v.final.Cells {
 		at := fmt.Sprintf("/cells/%d", i)
-		v.checkAccounting(c, at)
 		v.checkCases(c, at)
 		v.checkCorrectness(c, at)
-		for j, m := range c.Metrics {
-			if m.Samples+m.Excluded != c.Accounting.Planned {
-				v.problem(record.LevelConsistent, v.rec, fmt.Sprintf("%s/metrics/%d/excluded", at, j), "samples", m.Excluded,
-					c.Accounting.Planned-m.Samples, "%s: samples and excluded do not sum to the planned requests", m.ID)
-			}
-		}
 	}
 	for i, g := range v.final.Groups {
 		for j, id := range g.Cells {
@@ -29,36 +21,6 @@ func (v *validation) checkIdentities() {
 				v.problem(record.LevelConsistent, v.rec, fmt.Sprintf("/groups/%d/cells/%d", i, j), "group", id, nil, "no cell has this id")
 			}
 		}
-	}
-	set := v.final.Limitations
-	if v.final.Count != len(set) {
-		v.problem(record.LevelConsistent, v.rec, "/limitations_count", "limitations", v.final.Count, len(set), "the count is not that of the list")
-	}
-	if _, sum := set.Canonical(); sum != v.final.SetSHA256 {
-		v.problem(record.LevelConsistent, v.rec, "/limitations_sha256", "limitations", v.final.SetSHA256, sum, "the digest is not that of the list")
-	}
-	if !equalJSON(set, stage.NewLimitationSet(set...)) {
-		v.problem(record.LevelConsistent, v.rec, "/limitations", "limitations", nil, nil, "the list is not sorted, or names one twice")
-	}
-}
-
-func (v *validation) checkAccounting(c record.Cell, at string) {
-	sum := 0
-	for _, n := range c.Accounting.Outcomes {
-		sum += n
-	}
-	if sum != c.Accounting.Planned {
-		v.problem(record.LevelConsistent, v.rec, at+"/accounting/outcomes", "accounting", sum, c.Accounting.Planned, "the outcomes do not sum to the planned requests")
-	}
-	if c.Accounting.Verdicts == nil {
-		return
-	}
-	sum = 0
-	for _, n := range c.Accounting.Verdicts {
-		sum += n
-	}
-	if sum != c.Accounting.Planned {
-		v.problem(record.LevelConsistent, v.rec, at+"/accounting/verdicts", "accounting", sum, c.Accounting.Planned, "the verdicts do not sum to the planned requests")
 	}
 }
 

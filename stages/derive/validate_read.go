@@ -4,27 +4,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
-	"sync"
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
 	"anvil/schemas"
-	"anvil/stages/internal/jsontree"
-	"anvil/stages/internal/shape"
 	"anvil/stages/record"
 )
 
-// maxFaults bounds how many faults of one line or document are listed.
-const maxFaults = 20
-
-// maxFaultyLines bounds how many lines of one file are listed.
-const maxFaultyLines = 20
-
 // readAll reads every artifact to its end, so that its digest is proven, and
-// checks it against its schema on the way.
+// checks it by the rules of its kind on the way.
 func (v *validation) readAll() {
 	for i, a := range v.artifacts() {
 		if v.ctx.Err() != nil {
@@ -32,10 +22,10 @@ func (v *validation) readAll() {
 		}
 		var err error
 		switch {
-		case slices.Contains(lineSchemas, a.Schema):
-			err = v.readLines(a)
-		case known(a.Schema):
+		case i == 0 || ownDocument(a.Schema):
 			err = v.readDocument(a, i == 0)
+		case recordKind(a.Schema):
+			err = v.readStream(a)
 		default:
 			err = v.readLeaf(a)
 		}
@@ -50,12 +40,24 @@ func (v *validation) readAll() {
 	}
 }
 
-// lineSchemas are the ids whose files are JSON Lines with a header and a footer.
-var lineSchemas = []schemas.ID{record.AttemptsSchema, record.GradesSchema}
+// recordKind tells whether package record has rules for the schema.
+func recordKind(id schemas.ID) bool {
+	return slices.ContainsFunc(record.All(), func(k record.Kind) bool { return k.ID == id })
+}
 
-func known(id schemas.ID) bool {
-	_, err := schemas.Source(id)
-	return err == nil && id != "anvil.dataset/v1" // its rows are the user's; grade reads them
+// ownDocument tells whether artifacts of the schema are JSON documents of our
+// own: with an embedded limitation set, and small enough to hold.
+func ownDocument(id schemas.ID) bool {
+	src, err := schemas.Source(id)
+	if err != nil {
+		return false
+	}
+	var s struct {
+		Properties struct {
+			Limitations json.RawMessage `json:"limitations"`
+		} `json:"properties"`
+	}
+	return json.Unmarshal(src, &s) == nil && s.Properties.Limitations != nil && id != "anvil.dataset/v1"
 }
 
 func (v *validation) readLeaf(a stage.Artifact) (err error) {
@@ -68,134 +70,24 @@ func (v *validation) readLeaf(a stage.Artifact) (err error) {
 	return err
 }
 
-func (v *validation) readDocument(a stage.Artifact, isRecord bool) error {
-	src, err := a.Bytes(v.ctx)
+// readStream checks JSON Lines and records of other producers while they are read.
+func (v *validation) readStream(a stage.Artifact) (err error) {
+	r, err := a.Open(v.ctx)
 	if err != nil {
 		return err
 	}
-	tree, err := jsontree.Parse(src)
-	if err != nil {
-		v.problem(record.LevelConsistent, a, "", "json", nil, nil, "%v", err)
-		return nil
-	}
-	if err := v.checkSchema(a, src, tree); err != nil {
+	defer func() { err = errors.Join(err, r.Close()) }()
+	file := &failing{r: r}
+	report := record.CheckReader(a.Name, file, record.Options{})
+	// What the check leaves unread is part of the digest too.
+	if _, err := io.Copy(io.Discard, file); err != nil {
 		return err
 	}
-	v.checkEmbedded(a, src)
-	if isRecord {
-		v.decodeRecord(src)
+	if file.err != nil {
+		return file.err
 	}
+	v.take(a, report)
 	return nil
-}
-
-// decodeRecord keeps the record in both forms. One that does not even decode
-// is at level 1 at most: nothing about it can be computed.
-func (v *validation) decodeRecord(src []byte) {
-	var f record.Final
-	if err := json.Unmarshal(src, &f); err != nil {
-		v.problem(record.LevelConsistent, v.rec, "", "decode", nil, nil, "%v", err)
-		return
-	}
-	doc, err := decodeNumbers(src)
-	if err != nil {
-		v.problem(record.LevelConsistent, v.rec, "", "decode", nil, nil, "%v", err)
-		return
-	}
-	v.bytes, v.doc, v.final = src, doc, &f
-	v.out.Record.ID, v.out.Record.Status = &f.ID, &f.Status
-}
-
-// checkSchema uses the checker that keeps number text where it knows all
-// keywords of the schema, else the general one.
-func (v *validation) checkSchema(a stage.Artifact, src []byte, tree jsontree.Value) error {
-	s, err := shape.Compile(a.Schema)
-	if err == nil {
-		for _, fault := range s.Check(tree, "", maxFaults) {
-			v.problem(record.LevelConsistent, a, fault.Pointer, "schema", storedValue(fault.Value), nil, "%s", fault.Text)
-		}
-		return nil
-	}
-	doc, err := decodeNumbers(src)
-	if err != nil {
-		return err
-	}
-	faults, err := schemas.Validate(a.Schema, doc)
-	if err != nil {
-		return err
-	}
-	for _, fault := range faults {
-		v.problem(record.LevelConsistent, a, fault.Pointer, "schema", nil, nil, "%s", fault.Message)
-	}
-	return nil
-}
-
-// storedValue is a scalar as it stands; a whole object helps nobody.
-func storedValue(value jsontree.Value) any {
-	if k := value.Kind(); k == jsontree.Object || k == jsontree.Array || k == jsontree.Missing {
-		return nil
-	}
-	return json.RawMessage(bytes.Clone(value.Raw()))
-}
-
-// checkEmbedded compares the limitations that a document bears with the set
-// that travels with it: the executor may have added its own later, and nothing
-// else may differ.
-func (v *validation) checkEmbedded(a stage.Artifact, src []byte) {
-	var doc struct {
-		Limitations *stage.LimitationSet `json:"limitations"`
-	}
-	if err := json.Unmarshal(src, &doc); err != nil || doc.Limitations == nil {
-		return
-	}
-	inside, outside := stage.NewLimitationSet(*doc.Limitations...), a.LimitationSet()
-	for _, l := range inside.Missing(outside) {
-		v.problem(record.LevelConsistent, a, "/limitations", "limitation-set", l, nil, "the set that travels with it lacks %s of %s", l.Code, l.Origin)
-	}
-	for _, l := range outside.Missing(inside) {
-		if l.Origin != stage.OriginRun {
-			v.problem(record.LevelConsistent, a, "/limitations", "limitation-missing", nil, l, "the document lacks %s of %s, which its set has", l.Code, l.Origin)
-		}
-	}
-}
-
-// readLines checks a JSON Lines artifact line by line.
-func (v *validation) readLines(a stage.Artifact) (err error) {
-	raw, err := a.Open(v.ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, raw.Close()) }()
-	file := &failing{r: raw}
-	lines, err := record.NewLineReader(file)
-	if err != nil {
-		return errors.Join(file.err, err)
-	}
-	defer func() { err = errors.Join(err, lines.Close()) }()
-	checkers, err := lineCheckers()
-	if err != nil {
-		return err
-	}
-	checker := checkers[a.Schema]
-	faulty := 0
-	for faulty < maxFaultyLines {
-		line, err := lines.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			if file.err != nil {
-				return file.err
-			}
-			v.problem(record.LevelConsistent, a, fmt.Sprintf("/%d", lines.Line()), "line", nil, nil, "%v", err)
-			break
-		}
-		if !v.checkLine(a, checker, line, lines.Line()) {
-			faulty++
-		}
-	}
-	// What a decompressor leaves unread is part of the digest too.
-	_, err = io.Copy(io.Discard, file)
-	return err
 }
 
 // failing remembers the error of the reader below a decompressor, which wraps
@@ -213,44 +105,91 @@ func (f *failing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A lineChecker knows the schemas of a header, a row and a footer.
-type lineChecker struct{ header, row, footer *shape.Schema }
-
-// lineCheckers compiles them once: a file may have a million lines, and a
-// validation many files.
-var lineCheckers = sync.OnceValues(func() (map[schemas.ID]*lineChecker, error) {
-	out := map[schemas.ID]*lineChecker{}
-	for _, id := range lineSchemas {
-		var c lineChecker
-		for name, at := range map[string]**shape.Schema{"header": &c.header, "row": &c.row, "footer": &c.footer} {
-			s, err := shape.Fragment(id, "#/$defs/"+name)
-			if err != nil {
-				return nil, err
-			}
-			*at = s
+// take adds what the rules of a record kind found.
+func (v *validation) take(a stage.Artifact, r record.Report) {
+	if r.Kind == nil || *r.Kind != a.Schema {
+		v.problem(record.LevelConsistent, a, "", "kind", r.Kind, a.Schema, "by its content it is no %s", a.Schema)
+	}
+	for _, p := range r.Problems {
+		v.problem(record.LevelConsistent, a, p.Pointer, p.Rule, p.Stored, p.Computed, "%s", p.Text)
+	}
+	for _, n := range r.Notes {
+		if n.Rule == "record.evidence" {
+			continue // it says that the evidence was not looked at: here it is
 		}
-		out[id] = &c
+		v.out.Notes = append(v.out.Notes, record.ValidationProblem{
+			Artifact: a.Stage + "/" + a.Name, Pointer: n.Pointer, Rule: n.Rule, Level: record.LevelRederived, Text: n.Text,
+		})
 	}
-	return out, nil
-})
+}
 
-func (v *validation) checkLine(a stage.Artifact, c *lineChecker, line []byte, number int) bool {
-	at := fmt.Sprintf("/%d", number)
-	tree, err := jsontree.Parse(line)
+func (v *validation) readDocument(a stage.Artifact, isRecord bool) error {
+	src, err := a.Bytes(v.ctx)
 	if err != nil {
-		v.problem(record.LevelConsistent, a, at, "json", nil, nil, "%v", err)
-		return false
+		return err
 	}
-	s := c.row
-	switch {
-	case number == 1:
-		s = c.header
-	case tree.Get("footer").Kind() != jsontree.Missing:
-		s = c.footer
+	if recordKind(a.Schema) {
+		v.take(a, record.CheckReader(a.Name, bytes.NewReader(src), record.Options{}))
+	} else if err := v.checkSchema(a, src); err != nil {
+		return err
 	}
-	faults := s.Check(tree, at, maxFaults)
+	v.checkEmbedded(a, src)
+	if isRecord {
+		v.decodeRecord(src)
+	}
+	return nil
+}
+
+func (v *validation) checkSchema(a stage.Artifact, src []byte) error {
+	doc, err := decodeNumbers(src)
+	if err != nil {
+		v.problem(record.LevelConsistent, a, "", "json", nil, nil, "%v", err)
+		return nil
+	}
+	faults, err := schemas.Validate(a.Schema, doc)
+	if err != nil {
+		return err
+	}
 	for _, fault := range faults {
-		v.problem(record.LevelConsistent, a, fault.Pointer, "schema", storedValue(fault.Value), nil, "%s", fault.Text)
+		v.problem(record.LevelConsistent, a, fault.Pointer, "schema.violation", nil, nil, "%s", fault.Message)
 	}
-	return len(faults) == 0
+	return nil
+}
+
+// decodeRecord keeps the record in both forms. One that does not even decode
+// is at level 1 at most: nothing about it can be computed.
+func (v *validation) decodeRecord(src []byte) {
+	var f record.Final
+	err := json.Unmarshal(src, &f)
+	var doc any
+	if err == nil {
+		doc, err = decodeNumbers(src)
+	}
+	if err != nil {
+		v.problem(record.LevelConsistent, v.rec, "", "decode", nil, nil, "%v", err)
+		return
+	}
+	v.bytes, v.doc, v.final = src, doc, &f
+	v.out.Record.ID, v.out.Record.Status = &f.ID, &f.Status
+}
+
+// checkEmbedded compares the limitations that a document bears with the set
+// that travels with it: the executor may have added its own later, and nothing
+// else may differ.
+func (v *validation) checkEmbedded(a stage.Artifact, src []byte) {
+	var doc struct {
+		Limitations *stage.LimitationSet `json:"limitations"`
+	}
+	if err := json.Unmarshal(src, &doc); err != nil || doc.Limitations == nil {
+		return // the schema has said so
+	}
+	inside, outside := stage.NewLimitationSet(*doc.Limitations...), a.LimitationSet()
+	for _, l := range inside.Missing(outside) {
+		v.problem(record.LevelConsistent, a, "/limitations", "limitation-set", l, nil, "the set that travels with it lacks %s of %s", l.Code, l.Origin)
+	}
+	for _, l := range outside.Missing(inside) {
+		if l.Origin != stage.OriginRun {
+			v.problem(record.LevelConsistent, a, "/limitations", "limitation-missing", nil, l, "the document lacks %s of %s, which its set has", l.Code, l.Origin)
+		}
+	}
 }

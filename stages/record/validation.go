@@ -39,7 +39,7 @@ type ValidatedRecord struct {
 // below: a fault of level 2 leaves it at 1.
 type ValidationProblem struct {
 	Artifact string `json:"artifact"` // stage/name
-	Pointer  string `json:"pointer"`  // JSON pointer into it; "/line/N" and on for JSON Lines
+	Pointer  string `json:"pointer"`  // JSON pointer into it; begins with "/line/N" in JSON Lines
 	Rule     string `json:"rule"`
 	Level    int    `json:"level"`
 	Stored   any    `json:"stored"`

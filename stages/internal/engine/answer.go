@@ -169,15 +169,14 @@ func (d *Decoder) thought() int {
 		return 0 // repeated texts: the offsets are not those of this one
 	}
 	opened := bytes.HasPrefix(bytes.TrimLeft(content, " \r\n\t"), []byte(opening))
-	i := bytes.Index(content, []byte(closing))
-	if !opened && (i < 0 || bytes.Contains(content[:i], []byte(opening))) {
+	thought, rest, closed := bytes.Cut(content, []byte(closing))
+	if !opened && (!closed || bytes.Contains(thought, []byte(opening))) {
 		return 0
 	}
 	d.in.r.note("think_tags")
-	if i < 0 {
+	if !closed {
 		return len(content)
 	}
-	rest := content[i+len(closing):]
 	return len(content) - len(bytes.TrimLeft(rest, " \r\n\t"))
 }
 
@@ -218,5 +217,9 @@ func (d *Decoder) remarks() {
 	}
 	if r.model != "" && d.want.Model != "" && r.model != d.want.Model {
 		r.note("model_differs")
+	}
+	// Some servers call an answer completed that their cap cut.
+	if n := r.counted.last.output.n; r.first().finish == "completed" && d.want.MaxTokens > 0 && n >= int64(d.want.MaxTokens) {
+		r.note("completed_at_cap")
 	}
 }

@@ -177,7 +177,7 @@ func (anthropicMessages) body(r *reading, data []byte) {
 		r.failWith(v)
 		return
 	case m[2].Kind() != jsonview.Array:
-		r.malformed("json", "body holds no content", data)
+		r.malformed("body holds no content", data)
 		return
 	}
 	r.choice(0)

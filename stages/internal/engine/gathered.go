@@ -215,14 +215,14 @@ func (r *reading) fail(class, message string) {
 
 // malformed keeps the first thing that is not as the API says, with the beginning
 // of what was found.
-func (r *reading) malformed(class, what string, found []byte) {
+func (r *reading) malformed(what string, found []byte) {
 	if r.bad != nil || r.live {
 		return
 	}
 	if found != nil {
 		what += ": " + sample(found)
 	}
-	r.bad = newFault(class, what)
+	r.bad = newFault("json", what)
 }
 
 // remark keeps a note of something that is no output.

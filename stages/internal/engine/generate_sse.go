@@ -78,7 +78,7 @@ func (generateSSE) body(r *reading, data []byte) {
 	}
 	text := generatedText(v)
 	if text.Kind() != jsonview.String {
-		r.malformed("json", "body holds no text", data)
+		r.malformed("body holds no text", data)
 		return
 	}
 	r.choice(0)

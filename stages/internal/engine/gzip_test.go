@@ -17,8 +17,8 @@ func gzipHead() Head {
 }
 
 // blocks compresses each part into blocks of its own and returns what each added.
-func blocks(t testing.TB, parts ...[]byte) (pieces [][]byte) {
-	t.Helper()
+func blocks(tb testing.TB, parts ...[]byte) (pieces [][]byte) {
+	tb.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	for i, part := range parts {
@@ -30,7 +30,7 @@ func blocks(t testing.TB, parts ...[]byte) (pieces [][]byte) {
 			err = z.Close()
 		}
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		pieces = append(pieces, bytes.Clone(b.Bytes()))
 		b.Reset()

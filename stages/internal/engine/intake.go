@@ -3,6 +3,7 @@ package engine
 import (
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"anvil/stages/internal/sse"
@@ -131,12 +132,7 @@ func matches(got string, want []string) bool {
 		media, _, _ = strings.Cut(got, ";")
 		media = strings.ToLower(strings.TrimSpace(media))
 	}
-	for _, w := range want {
-		if media == w {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(want, media)
 }
 
 // feed takes the bytes of one read. used tells how many belong to the answer.

@@ -103,7 +103,7 @@ func openaiChunk(r *reading, m openaiMembers) bool {
 		return false
 	}
 	if !m.choices.Missing() && m.choices.Kind() != jsonview.Array {
-		r.malformed("json", "choices is no list", m.choices.Raw())
+		r.malformed("choices is no list", m.choices.Raw())
 		return false
 	}
 	r.modelName(m.model)
@@ -123,7 +123,7 @@ func openaiWhole(r *reading, data []byte) (m openaiMembers, ok bool) {
 		r.failWith(v)
 		return m, false
 	case out[2].Kind() != jsonview.Array:
-		r.malformed("json", "body holds no choices", data)
+		r.malformed("body holds no choices", data)
 		return m, false
 	}
 	m = openaiMembers{choices: out[2], usage: out[3], model: out[4]}
@@ -200,7 +200,7 @@ func openaiText(r *reading, index int, v value) {
 			openaiPart(r, index, part)
 		}
 	default:
-		r.malformed("json", "content is no text", v.Raw())
+		r.malformed("content is no text", v.Raw())
 	}
 }
 

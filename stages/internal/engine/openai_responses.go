@@ -164,7 +164,7 @@ func (openaiResponses) body(r *reading, data []byte) {
 		return
 	}
 	if m[1].Kind() != jsonview.Array {
-		r.malformed("json", "body holds no output", data)
+		r.malformed("body holds no output", data)
 		return
 	}
 	r.choice(0)

@@ -38,8 +38,10 @@ func TestEveryOutcomeIsNamed(t *testing.T) {
 		"redirect":                {head: headOnly(302, "text/plain"), ending: EndClean, want: record.OutcomeHTTPError},
 		"in-band error":           {head: stream, pieces: []timed{at(1, text("a"), `{"error":"x"}`, done)}, ending: EndMark, want: record.OutcomeInBandError, notes: []string{"cut"}},
 		"error in a JSON body":    {head: headOnly(200, "application/json"), pieces: []timed{raw(1, `{"error":{"message":"x"}}`)}, ending: EndClean, want: record.OutcomeInBandError, notes: []string{"malformed", "cut"}},
-		"a completion for a stream": {head: headOnly(200, "application/json"), pieces: []timed{raw(1, `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}]}`)},
-			ending: EndClean, want: record.OutcomeMalformed, notes: []string{"cut"}},
+		"a completion for a stream": {
+			head: headOnly(200, "application/json"), pieces: []timed{raw(1, `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}]}`)},
+			ending: EndClean, want: record.OutcomeMalformed, notes: []string{"cut"},
+		},
 		"html page":               {head: headOnly(200, "text/html"), pieces: []timed{raw(1, "<html>hi: there</html>\n")}, ending: EndClean, want: record.OutcomeMalformed, notes: []string{"cut"}},
 		"html as a stream":        {head: stream, pieces: []timed{raw(1, "<html>\n<body style=\"a: b\">\n")}, ending: EndClean, want: record.OutcomeMalformed, notes: []string{"cut"}},
 		"wrong content type":      {head: headOnly(200, "text/plain"), pieces: good, ending: EndMark, want: record.OutcomeMalformed},
@@ -66,8 +68,10 @@ func TestEveryOutcomeIsNamed(t *testing.T) {
 		"client abort":            {head: stream, pieces: good[:1], ending: EndAbort, want: record.OutcomeClientAbort},
 		"refused connection":      {ending: EndTransport, class: "refused", want: record.OutcomeTransport},
 		"http before stall":       {head: headOnly(500, "text/plain"), ending: EndTotal, want: record.OutcomeHTTPError, notes: []string{"total_timeout"}},
-		"in-band before malformed": {head: stream, pieces: []timed{at(1, "{", `{"error":"x"}`)}, ending: EndGap,
-			want: record.OutcomeInBandError, notes: []string{"malformed", "stalled_mid"}},
+		"in-band before malformed": {
+			head: stream, pieces: []timed{at(1, "{", `{"error":"x"}`)}, ending: EndGap,
+			want: record.OutcomeInBandError, notes: []string{"malformed", "stalled_mid"},
+		},
 		"malformed before stall": {head: stream, pieces: []timed{at(1, "{")}, ending: EndFirstOutput, want: record.OutcomeMalformed, notes: []string{"stalled_first"}},
 		"an encoding not asked":  {head: &Head{Status: 200, Header: http.Header{"Content-Type": {"text/event-stream"}, "Content-Encoding": {"br"}}}, ending: EndClean, class: "content_encoding", want: record.OutcomeMalformed, notes: []string{"cut"}},
 	} {

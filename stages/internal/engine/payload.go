@@ -15,7 +15,7 @@ func (r *reading) object(name, data []byte, keys []string, out []value) (v value
 	case !valid && failed:
 		r.failRaw(data)
 	case !valid:
-		r.malformed("json", "not JSON", data)
+		r.malformed("not JSON", data)
 	case isError(out[0]):
 		r.failWith(out[0])
 	case failed:
@@ -23,7 +23,7 @@ func (r *reading) object(name, data []byte, keys []string, out []value) (v value
 	case v.Kind() == jsonview.Null:
 		r.remark("null_event")
 	case v.Kind() != jsonview.Object:
-		r.malformed("json", "not an object", v.Raw())
+		r.malformed("not an object", v.Raw())
 	default:
 		return v, true
 	}

@@ -151,7 +151,8 @@ func (s *soFar) grow(v value) (grew, continues bool) {
 	}
 	s.text = v.AppendText(s.text[:0])
 	continues = !s.begun || len(s.text) >= s.length && maphash.Bytes(s.seed, s.text[:s.length]) == s.hash
-	grew = len(s.text) > 0 && !(continues && s.begun && len(s.text) == s.length)
+	again := continues && s.begun && len(s.text) == s.length
+	grew = len(s.text) > 0 && !again
 	s.begun, s.length, s.hash = true, len(s.text), maphash.Bytes(s.seed, s.text)
 	return grew, continues
 }

@@ -25,18 +25,18 @@ type capture struct {
 }
 
 // readCapture reads one, less the half events around a mark of the editor.
-func readCapture(t testing.TB, name string) capture {
-	t.Helper()
+func readCapture(tb testing.TB, name string) capture {
+	tb.Helper()
 	base := filepath.Join(captures, name)
 	c := capture{name: name, head: Head{Status: 200, Header: http.Header{}}}
 	body, err := os.ReadFile(base + ".body")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	c.body, c.edited = withoutMark(body)
 	request, err := os.ReadFile(base + ".request")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	line, rest, _ := strings.Cut(string(request), "\n")
 	c.method, c.path, _ = strings.Cut(line, " ")
@@ -74,18 +74,18 @@ func withoutMark(body []byte) (rest []byte, edited bool) {
 }
 
 // allCaptures lists those of requests that an adapter makes.
-func allCaptures(t testing.TB) (list []capture) {
-	t.Helper()
+func allCaptures(tb testing.TB) (list []capture) {
+	tb.Helper()
 	bodies, err := filepath.Glob(filepath.Join(captures, "*", "*", "*.body"))
 	if err != nil || len(bodies) < 200 {
-		t.Fatalf("%d captures, %v", len(bodies), err)
+		tb.Fatalf("%d captures, %v", len(bodies), err)
 	}
 	for _, b := range bodies {
 		name, _ := filepath.Rel(captures, strings.TrimSuffix(b, ".body"))
 		if _, err := os.Stat(filepath.Join(captures, name+".request")); err != nil {
 			continue
 		}
-		if c := readCapture(t, name); c.api() != "" {
+		if c := readCapture(tb, name); c.api() != "" {
 			list = append(list, c)
 		}
 	}
@@ -126,13 +126,13 @@ func (c capture) streams() bool {
 	return stream
 }
 
-func (c capture) protocol(t testing.TB) *Protocol {
-	t.Helper()
-	return protocolFor(t, c.api(), c.streams())
+func (c capture) protocol(tb testing.TB) *Protocol {
+	tb.Helper()
+	return protocolFor(tb, c.api(), c.streams())
 }
 
-func protocolFor(t testing.TB, api string, stream bool) *Protocol {
-	t.Helper()
+func protocolFor(tb testing.TB, api string, stream bool) *Protocol {
+	tb.Helper()
 	base, model := "http://127.0.0.1:1/v1", "m"
 	e := Endpoint{Name: "target", BaseURL: &base, API: api, Model: &model, IncludeUsage: true}
 	if !stream {
@@ -140,7 +140,7 @@ func protocolFor(t testing.TB, api string, stream bool) *Protocol {
 	}
 	p, err := Open(e)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return p
 }
@@ -212,11 +212,11 @@ func usageText(a Answer) string {
 	return s
 }
 
-func readCaptureBody(t testing.TB, name string) []byte {
-	t.Helper()
+func readCaptureBody(tb testing.TB, name string) []byte {
+	tb.Helper()
 	b, err := os.ReadFile(filepath.Join(captures, name+".body"))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return b
 }

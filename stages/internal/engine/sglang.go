@@ -99,7 +99,7 @@ func (sglang) body(r *reading, data []byte) {
 	case m[3].Is("error"):
 		r.failWith(v)
 	case m[1].Kind() != jsonview.String:
-		r.malformed("json", "body holds no text", data)
+		r.malformed("body holds no text", data)
 	default:
 		r.content(0, m[1])
 		sglangMeta(r, m[2])

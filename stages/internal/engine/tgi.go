@@ -107,7 +107,7 @@ func (tgi) body(r *reading, data []byte) {
 		return
 	}
 	if m[1].Kind() != jsonview.String {
-		r.malformed("json", "body holds no generated_text", data)
+		r.malformed("body holds no generated_text", data)
 		return
 	}
 	r.choice(0)

@@ -68,7 +68,7 @@ func (triton) body(r *reading, data []byte) {
 		return
 	}
 	if m[1].Kind() != jsonview.String {
-		r.malformed("json", "body holds no text_output", data)
+		r.malformed("body holds no text_output", data)
 		return
 	}
 	r.choice(0)

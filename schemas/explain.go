@@ -19,7 +19,11 @@ func explain(e *jsonschema.ValidationError, keyword string, v any) Fault {
 	whole, _ := raw(strings.TrimSuffix(e.AbsoluteKeywordLocation, "/"+keyword)).(map[string]any)
 	f := Fault{Pointer: instance(e), Message: e.Message}
 	if strings.Contains(e.KeywordLocation, "/propertyNames/") {
-		return Fault{Pointer: f.Pointer, Key: true, Message: fmt.Sprintf("key must match %v", want)}
+		f.Key, f.Message = true, fmt.Sprintf("key must match %v", want)
+		if what, ok := whole["description"].(string); ok {
+			f.Message = "key must be " + what
+		}
+		return f
 	}
 	switch keyword {
 	case "type":

@@ -381,3 +381,49 @@ func TestServersOwnCounters(t *testing.T) {
 		})
 	}
 }
+
+func TestCacheReset(t *testing.T) {
+	with := func(reset string) map[string]any {
+		return map[string]any{"load": closed(1, 3), "max_tokens": 4, "cache": map[string]any{"reset": reset}}
+	}
+	first := newBench(t, nil, with("off"))
+	if _, err := first.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	second := newBench(t, nil, with("require"))
+	second.Env.Resources = first.Env.Resources
+	p, err := second.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, warm := p.Limits["cache.warm-prompts"]; warm || p.measurement.Cache.Reset != "done" {
+		t.Errorf("cache %+v, limitations %v", p.measurement.Cache, p.Limits)
+	}
+	for _, a := range p.attempts {
+		if a.Usage.Cached == nil || *a.Usage.Cached != 0 {
+			t.Errorf("attempt %d: %v cached tokens after a reset", a.Index, a.Usage.Cached)
+		}
+	}
+	h := serveRaw(t, func(c net.Conn, n int) {
+		if n == 0 || n == 1 { // the two paths of a reset
+			_, _ = io.WriteString(c, "HTTP/1.1 404 None\r\nContent-Length: 0\r\n\r\n")
+			return
+		}
+		_, _ = io.WriteString(c, sse+chunks(delta("a"), finish("stop"), done)+last)
+	})
+	if p, err = newBench(t, map[string]any{"base_url": h.url, "sim": nil}, with("try")).run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := p.Limits["cache.reset-not-offered"]; !ok || p.measurement.Cache.Reset != "not_offered" {
+		t.Errorf("cache %+v, limitations %v", p.measurement.Cache, p.Limits)
+	}
+	none := serveRaw(t, func(c net.Conn, _ int) {
+		_, _ = io.WriteString(c, "HTTP/1.1 404 None\r\nContent-Length: 0\r\n\r\n")
+	})
+	if _, err = newBench(t, map[string]any{"base_url": none.url, "sim": nil}, with("require")).run(t.Context()); err == nil || !strings.Contains(err.Error(), "require") {
+		t.Errorf("error %v", err)
+	}
+	if n := none.requests.Load(); n != 2 {
+		t.Errorf("%d requests were sent although the reset was required", n)
+	}
+}

@@ -84,10 +84,6 @@ func refuseUnbuilt(r *stage.Resolution) {
 	if load["arrival"] == "trace" {
 		r.Problem("/load/arrival", "trace replay is not built yet", "constant, poisson, gamma, ramp, step and burst are")
 	}
-	cache, _ := r.With["cache"].(map[string]any)
-	if reset := cache["reset"]; reset != nil && reset != "off" {
-		r.Problem("/cache/reset", "resetting the engine's cache is not built yet", "leave it off and reset the engine by hand")
-	}
 	if r.With["search"] != nil {
 		r.Problem("/search", "the search for the largest load is not built yet", "sweep with a matrix")
 	}

@@ -45,12 +45,17 @@ func (m measure) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *s
 		Target: t, Ask: m.ask(), Source: source, Plan: plan, Fresh: m.Connections == "new", Warm: m.warm(plan, n),
 		Retries: m.RequestRetries, Cancel: m.cancel(),
 	}
+	reset, err := t.ResetCache(ctx, m.Cache.Reset)
+	if err != nil {
+		return err
+	}
 	before := t.Counters(ctx)
 	if err := drive.Prepare(ctx, env.Folder, n); err != nil {
 		return fmt.Errorf("prepare the phase: %w", err)
 	}
 	defer func() { err = errors.Join(err, drive.Close()) }()
 	phase := m.phase(ctx, env, drive)
+	phase.reset = reset
 	if phase.before = before; before != nil {
 		phase.after = t.Counters(ctx)
 	}
@@ -144,21 +149,18 @@ type phase struct {
 	result   load.Result
 	evidence load.Evidence
 	from, to time.Time // wall clock, for labels
+	reset    string    // what became of the cache's
 	before   target.Counters
 	after    target.Counters
 	wall     time.Duration
 }
 
 func (m measure) phase(ctx context.Context, env stage.Env, d *target.Drive) (p phase) {
-	var watch *load.Watch
+	watch := load.StartWatch()
 	var begun time.Time
-	p.result = d.Run(ctx, env.Stop, func() {
-		p.from = env.Now()
-		watch, begun = load.StartWatch(), time.Now()
-	})
-	p.wall = time.Since(begun)
+	p.result = d.Run(ctx, env.Stop, func() { p.from, begun = env.Now(), time.Now() })
+	p.wall, p.to = time.Since(begun), env.Now() // together: a record compares them
 	p.evidence = watch.End()
-	p.to = env.Now()
 	p.evidence.CPU.IncludesModel = d.Target.Simulated
 	return p
 }

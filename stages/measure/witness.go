@@ -101,7 +101,7 @@ func (w *witness) countPrompt(a *record.Attempt) {
 	}
 	w.sent = append(w.sent, a.PromptSHA256)
 	by := w.seen.By(a.PromptSHA256)
-	if by == "" && w.scout.Prompts[a.PromptSHA256] {
+	if by == "" && w.phase.reset != target.ResetDone && w.scout.Prompts[a.PromptSHA256] {
 		by = w.scout.Stage
 	}
 	if by != "" {
@@ -212,7 +212,7 @@ func (w *witness) measurement() record.Measurement {
 		},
 		ServedWindow: w.scout.ContextWindow,
 		Counters:     w.counters(),
-		Cache:        record.CacheFacts{State: w.measure.Cache.State, Reset: "off"},
+		Cache:        record.CacheFacts{State: w.measure.Cache.State, Reset: w.phase.reset},
 		Sequence:     w.measure.Cache.Sequence,
 		Simulated:    w.target.Simulated,
 		Accounting:   record.Accounting{Planned: w.planned, Outcomes: w.allOutcomes()},
@@ -261,7 +261,10 @@ func (w *witness) limitInputs(out *stage.Outputs, in stage.Inputs) {
 	if w.measure.Workload.Synthetic() {
 		out.Limit(stage.Limit("tokens.estimated"))
 	}
-	if w.measure.Cache.State == "unknown" {
+	if r := w.phase.reset; r == target.ResetNotOffered || r == target.ResetFailed {
+		out.Limit(stage.Limit("cache.reset-not-offered"))
+	}
+	if w.measure.Cache.State == "unknown" && w.phase.reset != target.ResetDone {
 		out.Limit(stage.Limit("cache.state-unknown"))
 	}
 	for _, by := range slices.Sorted(maps.Keys(w.warm)) {

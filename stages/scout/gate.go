@@ -14,6 +14,9 @@ func (s scout) limit(t *target.Target, doc *document, in stage.Inputs, out *stag
 	if _, ok := in.One("weights"); ok {
 		out.Limit(stage.Limit("weights.unbound"))
 	}
+	if r := doc.CacheReset; r == target.ResetNotOffered || r == target.ResetFailed {
+		out.Limit(stage.Limit("cache.reset-not-offered"))
+	}
 	ok := 0
 	for o, n := range doc.Outcomes {
 		if o.Success() {

@@ -18,9 +18,6 @@ func resolve(r *stage.Resolution) {
 	} else {
 		prompt.Resolve(r, "/workload", scoutStream)
 	}
-	if reset := r.With["cache_reset"]; reset != "off" {
-		r.Problem("/cache_reset", "resetting the engine's cache is not built yet", "leave it off and reset the engine by hand")
-	}
 	endpoint, _ := r.With["endpoint"].(map[string]any)
 	if endpoint["http2"] == true {
 		r.Problem("/endpoint", fmt.Sprintf("endpoint %v: HTTP/2 is not built yet", endpoint["name"]), "leave http2 out: HTTP/1.1 is used")

@@ -18,19 +18,20 @@ import (
 
 // document is scout.json.
 type document struct {
-	Schema    string                  `json:"schema"`
-	Endpoint  record.AttemptsEndpoint `json:"endpoint"`
-	Simulated bool                    `json:"simulated"`
-	StartedAt string                  `json:"started_at"`
-	Ready     readiness               `json:"ready"`
-	Engine    engineName              `json:"engine"`
-	Facts     engine.Facts            `json:"facts"`
-	Weights   *weights                `json:"weights"`
-	SameAs    *string                 `json:"same_as"`
-	Requests  []*record.Attempt       `json:"requests"`
-	Outcomes  map[record.Outcome]int  `json:"outcomes"`
-	Prompts   []digest.Digest         `json:"prompts"` // of everything that was sent, the canary's too
-	Canary    *canary                 `json:"canary"`
+	Schema     string                  `json:"schema"`
+	Endpoint   record.AttemptsEndpoint `json:"endpoint"`
+	Simulated  bool                    `json:"simulated"`
+	StartedAt  string                  `json:"started_at"`
+	Ready      readiness               `json:"ready"`
+	Engine     engineName              `json:"engine"`
+	Facts      engine.Facts            `json:"facts"`
+	Weights    *weights                `json:"weights"`
+	SameAs     *string                 `json:"same_as"`
+	Requests   []*record.Attempt       `json:"requests"`
+	Outcomes   map[record.Outcome]int  `json:"outcomes"`
+	Prompts    []digest.Digest         `json:"prompts"` // of everything that was sent, the canary's too
+	CacheReset string                  `json:"cache_reset"`
+	Canary     *canary                 `json:"canary"`
 	// What the measurement takes from here.
 	BytesPerToken *float64 `json:"bytes_per_token"`
 	ContextWindow *int     `json:"context_window"`
@@ -82,6 +83,12 @@ func (s scout) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *sta
 		return err
 	}
 	sent.Note(env.Stage, doc.Prompts...)
+	if doc.CacheReset, err = t.ResetCache(ctx, s.CacheReset); err != nil {
+		return err
+	}
+	if doc.CacheReset == target.ResetDone {
+		doc.Prompts = []digest.Digest{}
+	}
 	s.limit(t, &doc, in, out)
 	s.gate(&doc, out)
 	redactFacts(env, &doc.Facts)

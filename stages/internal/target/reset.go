@@ -1,0 +1,90 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// What became of a cache's reset, in the words of measurement.json.
+const (
+	ResetOff        = "off"
+	ResetDone       = "done"
+	ResetNotOffered = "not_offered"
+	ResetFailed     = "failed"
+)
+
+// resetPaths are where engines empty their prefix cache: vLLM (in development
+// mode) and the embedded engine, SGLang.
+var resetPaths = [...]string{"/reset_prefix_cache", "/flush_cache"}
+
+const resetLimit = 10 * time.Second
+
+// ResetCache empties the endpoint's prefix cache: "off" does nothing, "try" says
+// what became of it, "require" fails where it is not done.
+func (t *Target) ResetCache(ctx context.Context, how string) (became string, err error) {
+	if how == ResetOff {
+		return ResetOff, nil
+	}
+	became, why := ResetNotOffered, "the endpoint offers no way to do it"
+	for _, path := range resetPaths {
+		status, err := t.post(ctx, path)
+		switch {
+		case err != nil:
+			became, why = ResetFailed, t.env.Secrets.Redact(err.Error())
+		case status == http.StatusOK:
+			return ResetDone, t.forget()
+		case status != http.StatusNotFound && status != http.StatusMethodNotAllowed && status != http.StatusNotImplemented:
+			became, why = ResetFailed, fmt.Sprintf("%s answered %d", path, status)
+		}
+		if became == ResetFailed {
+			break
+		}
+	}
+	if how == "require" {
+		return became, fmt.Errorf("reset the cache of endpoint %s: %s (cache reset: require)", t.Endpoint.Name, why)
+	}
+	return became, nil
+}
+
+func (t *Target) post(ctx context.Context, path string) (status int, err error) {
+	url, err := t.Protocol.Endpoint.RootPath(path)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, resetLimit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	req.Header = t.Header.Clone()
+	req.Header.Del("Content-Type")
+	client := t.HTTP(resetLimit)
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	_, err = io.CopyN(io.Discard, resp.Body, maxMetrics)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return resp.StatusCode, err
+}
+
+// forget: what was sent before a reset is cached no more.
+func (t *Target) forget() error {
+	s, err := t.Sent()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.by)
+	return nil
+}

@@ -32,6 +32,7 @@ func (p *parser) readAxes() {
 	for _, name := range where.order {
 		a := axis{name: name}
 		list, _ := matrix[name].([]any)
+		seen := map[string]any{}
 		for i, v := range list {
 			pointer := schemas.Join("/matrix", name, fmt.Sprint(i))
 			v = substitute(v, s)
@@ -41,12 +42,14 @@ func (p *parser) readAxes() {
 			if text, ok := v.(string); ok && strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 				p.problem(pointer, "a value of an axis cannot hold control characters: it names a folder", "")
 			}
-			if j := slices.IndexFunc(a.values, func(w any) bool { return foldValue(w) == foldValue(v) }); j >= 0 {
+			if first, ok := seen[foldValue(v)]; ok {
 				message := fmt.Sprintf("%s stands twice on the axis", quoteScalar(v))
-				if scalarText(a.values[j]) != scalarText(v) {
-					message = fmt.Sprintf("%s and %s would share a name", quoteScalar(a.values[j]), quoteScalar(v))
+				if scalarText(first) != scalarText(v) {
+					message = fmt.Sprintf("%s and %s would share a name", quoteScalar(first), quoteScalar(v))
 				}
 				p.problem(pointer, message, "")
+			} else {
+				seen[foldValue(v)] = v
 			}
 			a.values = append(a.values, v)
 		}

@@ -134,7 +134,7 @@ func TestOversizedPlansAreAnswered(t *testing.T) {
 	many := strings.Repeat
 	for _, c := range []struct{ name, src, want string }{
 		{"10 MB", good + "#" + many("x", 10<<20), fmt.Sprintf("1:1 the plan has %d bytes, more than the 4194304 that a plan may have", len(good)+1+10<<20)},
-		{"values", good + "x: [" + many("a,", 400_000) + "]\n", "1:1 the plan has more than 300000 values"},
+		{"values", good + "x: [" + many("a,", 400_000) + "]\n", "1:1 the plan has more than 200000 entries"},
 		{"10,000 deep", many("[", 10_000) + many("]", 10_000), "1:102 " + many("[0]", 100) + "...: nested more than 100 deep"},
 		{"100,000 deep", many("[", 100_000), "1:1 YAML: exceeded max depth of 10000"},
 		{"deep dashes", many("- ", 10_000) + "a", "1:203 " + many("[0]", 100) + "...: nested more than 100 deep"},

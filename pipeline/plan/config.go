@@ -89,12 +89,7 @@ func (p *parser) placeEndpoint(d *draft, f *filled, m schemas.Mark, cell stage.C
 	e, ok := p.endpoints[name]
 	if !ok {
 		f.ok = false
-		hint := "the plan has no endpoints"
-		if near, ok := schemas.Closest(name, keys(p.endpoints)); ok {
-			hint = fmt.Sprintf("did you mean %q?", near)
-		} else if len(p.endpoints) > 0 {
-			hint = "known: " + join(keys(p.endpoints))
-		}
+		hint := p.meant(name, "the plan has no endpoints", func() []string { return keys(p.endpoints) })
 		if where := p.places.fields["endpoints"]; where != nil && where.fields[name] != nil {
 			return // it is there, and no mapping
 		}

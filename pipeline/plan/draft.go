@@ -119,10 +119,7 @@ func (p *parser) findKind(d *draft) {
 	}
 	kind, ok := p.kinds[uses]
 	if !ok {
-		hint := "known: " + join(keys(p.kinds))
-		if near, ok := schemas.Closest(uses, keys(p.kinds)); ok {
-			hint = fmt.Sprintf("did you mean %q?", near)
-		}
+		hint := p.meant(uses, "", func() []string { return keys(p.kinds) })
 		p.problem(d.pointer+"/uses", fmt.Sprintf("unknown kind %q", uses), hint)
 		return
 	}
@@ -181,7 +178,7 @@ func (p *parser) findStage(d *draft, pointer string, id any) *draft {
 	from, ok := p.byID[name]
 	if !ok {
 		hint := ""
-		if near, ok := schemas.Closest(name, keys(p.byID)); ok {
+		if near, ok := p.ps.near(name, func() []string { return keys(p.byID) }); ok {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		p.problem(pointer, fmt.Sprintf("no stage has the id %q", name), hint)
@@ -199,12 +196,7 @@ func (p *parser) unknownPort(d *draft, pointer, name string) {
 	for i, port := range d.spec.In {
 		ports[i] = port.Name
 	}
-	hint := "it has no ports"
-	if near, ok := schemas.Closest(name, ports); ok {
-		hint = fmt.Sprintf("did you mean %q?", near)
-	} else if len(ports) > 0 {
-		hint = "known: " + join(ports)
-	}
+	hint := p.meant(name, "it has no ports", func() []string { return ports })
 	p.keyProblem(pointer, fmt.Sprintf("kind %q has no port %q", d.spec.Name, name), hint)
 }
 
@@ -221,12 +213,7 @@ func (p *parser) readCollect(d *draft) {
 		}
 		at := fmt.Sprintf("%s/collect/%d", d.pointer, i)
 		if !slices.Contains(p.scope.axes, name) {
-			hint := "the matrix has no axes"
-			if near, ok := schemas.Closest(name, p.scope.axes); ok {
-				hint = fmt.Sprintf("did you mean %q?", near)
-			} else if len(p.scope.axes) > 0 {
-				hint = "known: " + join(p.scope.axes)
-			}
+			hint := p.meant(name, "the matrix has no axes", func() []string { return p.scope.axes })
 			p.problem(at, fmt.Sprintf("unknown axis %q", name), hint)
 			continue
 		}
@@ -234,10 +221,14 @@ func (p *parser) readCollect(d *draft) {
 	}
 }
 
+// maxCycles bounds the search for further cycles, each of which starts anew.
+const maxCycles = 20
+
 // orderStages sorts the drafts so that each comes after its needs. Every cycle
-// is reported; its last edge is then taken for absent.
-func (p *parser) orderStages() {
-	for {
+// is reported; its last edge is then taken for absent. It returns false when
+// there are too many to go on.
+func (p *parser) orderStages() bool {
+	for range maxCycles {
 		var g dag.Graph[*draft]
 		for _, d := range p.drafts {
 			g.Add(d, d.needs...)
@@ -246,7 +237,7 @@ func (p *parser) orderStages() {
 		var cycle *dag.CycleError[*draft]
 		if !errors.As(err, &cycle) {
 			p.drafts = order
-			return
+			return true
 		}
 		ids := make([]string, len(cycle.Path))
 		for i, d := range cycle.Path {
@@ -261,6 +252,7 @@ func (p *parser) orderStages() {
 		}
 		last.lame = true
 	}
+	return false
 }
 
 // edge is the pointer to the place where one stage says that it needs another.

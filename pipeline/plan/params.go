@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
-	"anvil/schemas"
 )
 
 func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
@@ -43,13 +41,7 @@ func (p *parser) readParams() {
 	for _, name := range keys(p.opt.Set) {
 		def, ok := defaults[name]
 		if !ok {
-			hint := "the plan has no parameters"
-			if near, ok := schemas.Closest(name, keys(defaults)); ok {
-				hint = fmt.Sprintf("did you mean %s?", near)
-			} else if len(defaults) > 0 {
-				hint = "known: " + join(keys(defaults))
-			}
-			p.flag(name, "unknown parameter", hint)
+			p.flag(name, "unknown parameter", p.meant(name, "the plan has no parameters", func() []string { return keys(defaults) }))
 			continue
 		}
 		v, wrong := typed(p.opt.Set[name], substitute(def, &scope{env: p.scope.env}))

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -67,7 +68,9 @@ func (p *parser) run(src []byte) {
 	p.readLimitations()
 	p.readEndpoints()
 	p.readStages()
-	p.orderStages()
+	if !p.orderStages() {
+		return
+	}
 	p.bindPorts()
 	p.multiply()
 	p.configure()
@@ -109,6 +112,21 @@ func (p *parser) faults(prefix string, faults []schemas.Fault) {
 			p.problem(prefix+f.Pointer, f.Message, f.Hint)
 		}
 	}
+}
+
+// meant is the hint for a word that is not among those that may stand there;
+// none is the hint when there are no such words.
+func (p *parser) meant(word, none string, known func() []string) string {
+	if near, ok := p.ps.near(word, known); ok {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	if p.ps.advice > maxAdvice {
+		return ""
+	}
+	if words := known(); len(words) > 0 {
+		return "known: " + join(words)
+	}
+	return none
 }
 
 func join(words []string) string { return strings.Join(words, ", ") }

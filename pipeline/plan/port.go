@@ -80,8 +80,10 @@ func (p *parser) matching(d *draft, port stage.Port) []output {
 	switch {
 	case len(fit) == 0 && !port.Optional && !d.lame:
 		hint := "add a stage to needs that makes it, or name one in inputs"
-		if makers := p.makers(port.Schema); len(makers) > 0 {
-			hint = fmt.Sprintf("needs: [%s]?", join(makers))
+		if p.ps.advice += len(p.drafts); p.ps.advice < maxAdvice {
+			if makers := p.makers(port.Schema); len(makers) > 0 {
+				hint = fmt.Sprintf("needs: [%s]?", join(makers))
+			}
 		}
 		p.problem(d.pointer, fmt.Sprintf("nothing that it needs makes %s for port %q", port.Schema, port.Name), hint)
 	case len(fit) > 1 && !port.Many:

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/hashicorp/go-multierror"
+
+	"anvil/schemas"
 )
 
 // FlagSet is the File of a Pos that is no place in a file but the command
@@ -79,6 +81,21 @@ type problems struct {
 	list    []*Problem
 	seen    map[Problem]bool
 	dropped int
+	advice  int // words compared in search of what was meant
+}
+
+// maxAdvice bounds the search for what was meant, which costs more than finding
+// what is wrong.
+const maxAdvice = 100_000
+
+// near looks for the known word that was meant.
+func (ps *problems) near(word string, known func() []string) (string, bool) {
+	if ps.advice > maxAdvice {
+		return "", false
+	}
+	words := known()
+	ps.advice += len(words)
+	return schemas.Closest(word, words)
 }
 
 func (ps *problems) full() bool { return len(ps.list) >= maxFound }

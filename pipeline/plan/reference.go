@@ -81,18 +81,35 @@ func (s *scope) lookup(p piece) (any, bool) {
 	return nil, false
 }
 
+// knows tells whether a reference names something where the text stands.
+func (s *scope) knows(p piece) bool {
+	ok := false
+	switch p.space {
+	case "params":
+		_, ok = s.params[p.name]
+	case "env":
+		_, ok = s.env[p.name]
+	case "matrix":
+		ok = slices.Contains(s.axes, p.name)
+	}
+	return ok
+}
+
 // complain says what is wrong with a reference, "" for nothing.
-func (s *scope) complain(p piece) (message, hint string) {
-	known := map[string][]string{"params": keys(s.params), "env": keys(s.env), "matrix": s.axes}
-	names, ok := known[p.space]
+func (s *scope) complain(p piece, ps *problems) (message, hint string) {
+	names := map[string]func() []string{
+		"params": func() []string { return keys(s.params) },
+		"env":    func() []string { return keys(s.env) },
+		"matrix": func() []string { return s.axes },
+	}[p.space]
 	switch {
-	case !ok:
+	case names == nil:
 		return fmt.Sprintf("${%s.%s} names nothing", p.space, p.name), "${params.NAME}, ${matrix.AXIS} and ${env.NAME} are references; $${ writes a literal ${"
 	case p.space == "matrix" && s.axes == nil:
 		return fmt.Sprintf("${matrix.%s} has no meaning here", p.name), "the matrix multiplies stages: name it in a stage's with or in an endpoint"
 	case p.space == "params" && s.params == nil:
 		return fmt.Sprintf("${params.%s} has no meaning here", p.name), ""
-	case slices.Contains(names, p.name):
+	case s.knows(p):
 		if v, ok := s.env[p.name]; p.space == "env" && ok && v == nil {
 			return fmt.Sprintf("the environment variable %s is not set", p.name), "export " + p.name + "=..."
 		}
@@ -103,7 +120,7 @@ func (s *scope) complain(p piece) (message, hint string) {
 		"env":    fmt.Sprintf("the variable %q is not in the plan's env list", p.name),
 		"matrix": fmt.Sprintf("unknown axis %q", p.name),
 	}[p.space]
-	if near, ok := schemas.Closest(p.name, names); ok {
+	if near, ok := ps.near(p.name, names); ok {
 		return message, fmt.Sprintf("did you mean ${%s.%s}?", p.space, near)
 	}
 	if p.space == "env" {
@@ -138,7 +155,7 @@ func (p *parser) checkReferences(v any, where *place, pointer string, s *scope, 
 			if part.space == "" {
 				continue
 			}
-			message, hint := s.complain(part)
+			message, hint := s.complain(part, &p.ps)
 			if x, _ := s.lookup(part); message == "" && x == nil && len(parts) > 1 && part.space != "matrix" {
 				message = fmt.Sprintf("${%s.%s} is null, which has no text", part.space, part.name)
 			}

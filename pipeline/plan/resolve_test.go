@@ -130,7 +130,7 @@ func TestSetIsReadAsTheTypeOfTheDefault(t *testing.T) {
 func TestWrongSetIsAProblemOfTheFlag(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"concurency", "1", "--set: params.concurency: unknown parameter (known: keep, model, n, rate, url)"},
-		{"modell", "1", "--set: params.modell: unknown parameter (did you mean model?)"},
+		{"modell", "1", `--set: params.modell: unknown parameter (did you mean "model"?)`},
 		{"n", "1.5", `--set: params.n: "1.5" is not an integer (its default is 4)`},
 		{"n", "010", `--set: params.n: "010" is not an integer (its default is 4)`},
 		{"n", "9007199254740992", "--set: params.n: 9007199254740992 is beyond ±(2^53-1) (its default is 4)"},

@@ -10,7 +10,7 @@ import (
 // sees a byte: it takes about 300 bytes for a node, however small.
 const (
 	maxBytes = 4 << 20
-	maxMarks = 300_000 // commas, line ends, brackets and the like: what a node costs at least one of
+	maxMarks = 200_000 // commas, line ends and brackets: no two entries stand without one between them
 	maxDepth = 100
 )
 
@@ -38,7 +38,7 @@ func (r *reader) checkText(src []byte) bool {
 		case c < ' ' && c != '\t' && c != '\n' && c != '\r', c == 0x7f, 0x80 <= c && c <= 0x9f, c == 0x2028, c == 0x2029,
 			c == 0xFEFF, c == 0xFFFE, c == 0xFFFF:
 			r.at(line, column, "", fmt.Sprintf("character U+%04X is not allowed", c), fmt.Sprintf(`write it as "\u%04x" in double quotes, or leave it out`, c))
-		case c == ',' || c == '[' || c == '{' || c == '\n' || c == ':' || c == '?' || c == '-' && i+1 < len(src) && src[i+1] == ' ':
+		case c == ',' || c == '[' || c == '{' || c == '\n' || c == '?' || c == '-' && i+1 < len(src) && src[i+1] == ' ':
 			marks++
 		}
 		if len(r.ps.list) >= before+maxTextProblems {
@@ -52,7 +52,7 @@ func (r *reader) checkText(src []byte) bool {
 		i += size
 	}
 	if marks > maxMarks {
-		r.at(1, 1, "", fmt.Sprintf("the plan has more than %d values", maxMarks), "use a matrix, or move data into files that the plan names")
+		r.at(1, 1, "", fmt.Sprintf("the plan has more than %d entries", maxMarks), "use a matrix, or move data into files that the plan names")
 	}
 	return len(r.ps.list) == before
 }

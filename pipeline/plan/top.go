@@ -192,7 +192,7 @@ func (p *parser) checkMetric(pointer, id string) {
 		return
 	}
 	hint := `"*" stands for every metric`
-	if near, ok := schemas.Closest(id, metricIDs()); ok {
+	if near, ok := p.ps.near(id, metricIDs); ok {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	p.problem(pointer, fmt.Sprintf("unknown metric %q", id), hint)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -53,6 +54,7 @@ after them as a plain run does: pure ones are restored when their key is known.`
 }
 
 func (a *app) planRun(ctx context.Context, file string, f *planRunFlags) error {
+	go toolIdentity() // hashes the binary while the plan is read
 	src, err := readBounded(file, maxPlan)
 	if err != nil {
 		return &exitError{code: exitUsage, name: "unreadable", err: err}
@@ -105,6 +107,9 @@ func (a *app) onBase(ctx context.Context, x *pipeline.Executor, p *plan.Plan, f 
 		return p, err
 	}
 	f.opt.Base = base.Run
+	if maps.Equal(base.Params, p.Params) {
+		return p, nil
+	}
 	return a.parsePlan(p.File, p.Source, f.sets, base.Params)
 }
 

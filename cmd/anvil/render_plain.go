@@ -80,7 +80,7 @@ func (p *plainLines) progress(e event.Event) {
 	if p.last == nil {
 		p.last = map[string]time.Time{}
 	}
-	if e.At.Sub(p.last[e.Stage]) < progressEvery {
+	if e.Done == 0 && e.Total == 0 || e.At.Sub(p.last[e.Stage]) < progressEvery {
 		return
 	}
 	p.last[e.Stage] = e.At

@@ -5,15 +5,21 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"anvil/schemas"
+	"anvil/stages/sim"
 )
 
 var update = flag.Bool("update", false, "write what the scripts compare with")
@@ -37,7 +43,18 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("REPO", repo)
 			env.Setenv("XDG_RUNTIME_DIR", filepath.Join(env.WorkDir, ".runtime"))
+			env.Values[engineKey{}] = &engineServer{}
+			env.Defer(func() { env.Values[engineKey{}].(*engineServer).stop() })
 			return os.MkdirAll(filepath.Join(env.WorkDir, ".runtime"), 0o700)
+		},
+		Condition: func(cond string) (bool, error) {
+			switch cond {
+			case "root":
+				return os.Geteuid() == 0, nil
+			case "namespaces":
+				return exec.CommandContext(t.Context(), "unshare", "-rm", "true").Run() == nil, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"jsonfield": scriptJSONField,
@@ -45,6 +62,8 @@ func TestScripts(t *testing.T) {
 			"flip":      scriptFlip,
 			"edit":      scriptEdit,
 			"tree":      scriptTree,
+			"serve":     scriptServe,
+			"conns":     scriptConns,
 		},
 	})
 }
@@ -141,4 +160,65 @@ func scriptTree(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("usage: tree FROM TO")
 	}
 	ts.Check(os.CopyFS(ts.MkAbs(args[1]), os.DirFS(ts.MkAbs(args[0]))))
+}
+
+// An engineServer is the embedded engine in the test's own process, which counts
+// the connections that it was asked for.
+type engineServer struct {
+	http  *httptest.Server
+	conns atomic.Int64
+}
+
+type engineKey struct{}
+
+func (e *engineServer) stop() {
+	if e.http != nil {
+		e.http.CloseClientConnections()
+		e.http.Close()
+		e.http = nil
+	}
+}
+
+// serve start|echo|stop: the engine, or a server that refuses every request and
+// says in its error what key it was sent, at $BASE_URL; stop leaves the address
+// dead.
+func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
+	e := ts.Value(engineKey{}).(*engineServer)
+	e.stop()
+	if len(args) != 1 {
+		ts.Fatalf("usage: serve start|echo|stop")
+	}
+	var handler http.Handler
+	switch args[0] {
+	case "stop":
+		return
+	case "echo":
+		handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, fmt.Sprintf(`{"error": {"message": "bad key %s"}}`, r.Header.Get("Authorization")), http.StatusUnauthorized)
+		})
+	default:
+		engine, err := sim.New(sim.DefaultConfig())
+		ts.Check(err)
+		ts.Defer(func() { _ = engine.Close() })
+		handler = engine.Handler()
+	}
+	e.http = httptest.NewUnstartedServer(handler)
+	e.http.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			e.conns.Add(1)
+		}
+	}
+	e.http.Start()
+	ts.Setenv("BASE_URL", e.http.URL+"/v1")
+}
+
+// conns [same]: remembers how many connections there were, or fails when there
+// are more since.
+func scriptConns(ts *testscript.TestScript, _ bool, args []string) {
+	n := fmt.Sprint(ts.Value(engineKey{}).(*engineServer).conns.Load())
+	if len(args) == 0 {
+		ts.Setenv("CONNS", n)
+	} else if was := ts.Getenv("CONNS"); n != was {
+		ts.Fatalf("%s connections, there were %s", n, was)
+	}
 }

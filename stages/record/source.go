@@ -71,8 +71,11 @@ func (s *source) recognise() {
 	}
 	label := schemas.ID(header.Get("schema").Str())
 	i := slices.IndexFunc(All(), func(k Kind) bool { return k.ID == label && k.Lines != nil })
-	if i >= 0 {
+	switch next, err := s.buf.Peek(1); {
+	case i >= 0:
 		s.kind, s.header = All()[i], header
+	case err == nil && next[0] == '{' && slices.Contains(schemas.List(), label):
+		s.kind, s.header = Kind{ID: label, Lines: checkRows}, header
 	}
 }
 

@@ -108,7 +108,11 @@ func digits(b []byte, i int) int {
 // characters must be escaped, escapes must be whole.
 func str(b []byte, i int) int {
 	for i++; i < len(b); i++ {
-		switch c := b[i]; {
+		c := b[i]
+		if c > '\\' || c > '"' && c < '\\' { // most text
+			continue
+		}
+		switch {
 		case c == '"':
 			return i + 1
 		case c < ' ':

@@ -1,7 +1,5 @@
 package jsonview
 
-import "bytes"
-
 // What a Value holds has been validated: walking it again only has to find ends.
 
 // pick fills out with the members of the validated object that b begins with.
@@ -55,21 +53,10 @@ func validNest(b []byte, i int) int {
 }
 
 func validString(b []byte, i int) int {
-	for i++; ; {
-		n := bytes.IndexByte(b[i:], '"')
-		i += n
-		if !escaped(b, i) {
-			return i + 1
+	for i++; b[i] != '"'; i++ {
+		if b[i] == '\\' {
+			i++
 		}
-		i++
 	}
-}
-
-// escaped tells whether an odd number of backslashes stands before b[i].
-func escaped(b []byte, i int) bool {
-	n := 0
-	for i--; i >= 0 && b[i] == '\\'; i-- {
-		n++
-	}
-	return n%2 == 1
+	return i + 1
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -128,13 +129,19 @@ func TestReopenJournalRefusesABrokenChain(t *testing.T) {
 }
 
 // syncs counts the syncs of files.
-type syncs struct{ files int }
+type syncs struct{ n atomic.Int64 }
 
 func (s *syncs) hook(st disk.Step) error {
 	if st.Op == disk.Sync {
-		s.files++
+		s.n.Add(1)
 	}
 	return nil
+}
+
+// files waits for what goes on and returns the count.
+func (s *syncs) files() int64 {
+	synctest.Wait()
+	return s.n.Load()
 }
 
 func TestJournalIsSyncedAtMostEveryFiftyMilliseconds(t *testing.T) {
@@ -148,26 +155,25 @@ func TestJournalIsSyncedAtMostEveryFiftyMilliseconds(t *testing.T) {
 			must(t, j.Append(prov.Line{Event: prov.StageRestored}))
 			time.Sleep(time.Millisecond) // of the bubble's clock
 		}
-		if s.files < 1 || s.files > 2 {
-			t.Errorf("100 lines in 100 ms: %d syncs, want 1 or 2", s.files)
+		if n := s.files(); n < 1 || n > 2 {
+			t.Errorf("100 lines in 100 ms: %d syncs, want 1 or 2", n)
 		}
-		before := s.files
 		must(t, j.Sync())
+		before := s.files()
 		must(t, j.Sync())
-		if s.files > before+1 {
-			t.Errorf("a journal without new lines was synced %d times", s.files-before)
+		if n := s.files() - before; n != 0 {
+			t.Errorf("a journal without new lines was synced %d times", n)
 		}
 		must(t, j.Append(prov.Line{Event: prov.StageStarted}))
 		must(t, j.Sync())
-		after := s.files
+		after := s.files()
 		time.Sleep(time.Second)
-		synctest.Wait()
-		if s.files != after {
+		if s.files() != after {
 			t.Errorf("synced lines were synced again")
 		}
 		must(t, j.Append(prov.Line{Event: prov.RunFinished}))
 		must(t, j.Close())
-		if s.files != after+1 {
+		if s.files() != after+1 {
 			t.Errorf("the journal was closed without a sync")
 		}
 	})

@@ -94,6 +94,9 @@ func (v *verifier) verify(ctx context.Context, opt VerifyOptions) error {
 	}
 	v.m = m
 	if v.run.Manifest != nil {
+		if err := checkSchema(ManifestSchema, v.run.manifest); err != nil {
+			v.report.add(Problem{Code: ManifestDisagrees, Path: ManifestName, Text: err.Error()})
+		}
 		if err := v.runFiles(journal); err != nil {
 			return err
 		}

@@ -4,8 +4,6 @@ package store_test
 
 import (
 	"errors"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -14,13 +12,7 @@ import (
 	"anvil/pipeline/store"
 )
 
-// TestTheLimitOnAFilesSizeIsOneClearError lowers RLIMIT_FSIZE. The signal that
-// goes with it would end a Go program; whoever writes objects must catch it, as
-// cmd/anvil does.
 func TestTheLimitOnAFilesSizeIsOneClearError(t *testing.T) {
-	caught := make(chan os.Signal, 16)
-	signal.Notify(caught, syscall.SIGXFSZ)
-	defer signal.Stop(caught)
 	s := open(t, nil)
 	must(t, s.Prepare())
 	var old syscall.Rlimit

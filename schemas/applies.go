@@ -133,10 +133,10 @@ func filter(ss []*jsonschema.Schema, keep func(*jsonschema.Schema) bool) []*json
 	return out
 }
 
-// resembles tells whether v has the type of s and, when close, its required
+// resembles tells whether v has the type of s and, when exact, its required
 // keys, its constants and one of its enumerated values.
-func resembles(s *jsonschema.Schema, v any, close bool) bool {
-	if s.Ref != nil && !resembles(s.Ref, v, close) {
+func resembles(s *jsonschema.Schema, v any, exact bool) bool {
+	if s.Ref != nil && !resembles(s.Ref, v, exact) {
 		return false
 	}
 	if len(s.Types) > 0 && !hasType(s.Types, v) {
@@ -146,10 +146,10 @@ func resembles(s *jsonschema.Schema, v any, close bool) bool {
 		return false
 	}
 	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(e any) bool { return sameScalar(e, v) }) {
-		return close == false && sameKind(s.Enum, v)
+		return !exact && sameKind(s.Enum, v)
 	}
 	m, ok := v.(map[string]any)
-	if !ok || !close {
+	if !ok || !exact {
 		return true
 	}
 	for _, name := range s.Required {

@@ -65,14 +65,22 @@ func TestFillSetsEveryDefaultThatApplies(t *testing.T) {
 	s := compileText(t, filling)
 	for _, c := range []struct{ name, in, want string }{
 		{"nested and null", `{}`, `{"title": "", "nothing": null, "limits": {"gap": "2m"}, "canary": {"prompts": 3}, "parts": []}`},
-		{"what is written stays", `{"title": "x", "limits": {"gap": "1s"}, "canary": "off"}`,
-			`{"title": "x", "nothing": null, "limits": {"gap": "1s"}, "canary": "off", "parts": []}`},
-		{"a condition", `{"load": {"mode": "closed"}}`,
-			`{"load": {"mode": "closed", "ramp": "0s"}, "title": "", "nothing": null, "limits": {"gap": "2m"}, "canary": {"prompts": 3}, "parts": []}`},
-		{"a default that meets a condition", `{"load": {"mode": "open"}}`,
-			`{"load": {"mode": "open", "arrival": "constant", "rate": 1.50}, "title": "", "nothing": null, "limits": {"gap": "2m"}, "canary": {"prompts": 3}, "parts": []}`},
-		{"members of a union", `{"parts": [{"name": "a", "path": "p"}, {"name": "b", "ssh": "h"}]}`,
-			`{"parts": [{"name": "a", "path": "p", "local": true}, {"name": "b", "ssh": "h", "port": 22}], "title": "", "nothing": null, "limits": {"gap": "2m"}, "canary": {"prompts": 3}}`},
+		{
+			"what is written stays", `{"title": "x", "limits": {"gap": "1s"}, "canary": "off"}`,
+			`{"title": "x", "nothing": null, "limits": {"gap": "1s"}, "canary": "off", "parts": []}`,
+		},
+		{
+			"a condition", `{"load": {"mode": "closed"}}`,
+			`{"load": {"mode": "closed", "ramp": "0s"}, "title": "", "nothing": null, "limits": {"gap": "2m"}, "canary": {"prompts": 3}, "parts": []}`,
+		},
+		{
+			"a default that meets a condition", `{"load": {"mode": "open"}}`,
+			`{"load": {"mode": "open", "arrival": "constant", "rate": 1.50}, "title": "", "nothing": null, "limits": {"gap": "2m"}, "canary": {"prompts": 3}, "parts": []}`,
+		},
+		{
+			"members of a union", `{"parts": [{"name": "a", "path": "p"}, {"name": "b", "ssh": "h"}]}`,
+			`{"parts": [{"name": "a", "path": "p", "local": true}, {"name": "b", "ssh": "h", "port": 22}], "title": "", "nothing": null, "limits": {"gap": "2m"}, "canary": {"prompts": 3}}`,
+		},
 		{"what does not fit stays", `{"limits": 5, "parts": [7], "load": []}`, `{"limits": 5, "parts": [7], "load": [], "title": "", "nothing": null, "canary": {"prompts": 3}}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

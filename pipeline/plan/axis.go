@@ -1,21 +1,19 @@
 package plan
 
 import (
+	"anvil/schemas"
 	"fmt"
 	"math/big"
 	"slices"
 	"strings"
 
 	"golang.org/x/text/unicode/norm"
-
-	"anvil/schemas"
 )
 
 // An axis of the matrix, with its values as written.
 type axis struct {
 	name   string
 	values []any
-	used   bool // some stage names it
 }
 
 const rep = "rep" // the axis of repetition

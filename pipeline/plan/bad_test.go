@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"anvil/pipeline/plan"
 	"flag"
 	"os"
 	"path/filepath"
@@ -8,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"anvil/pipeline/plan"
 )
 
 var update = flag.Bool("update", false, "write the golden files")

@@ -1,13 +1,12 @@
 package plan_test
 
 import (
+	"anvil/pipeline/plan"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"anvil/pipeline/plan"
 )
 
 // tall is a plan of one import and n further stages.
@@ -40,6 +39,7 @@ stages:
 }
 
 func benchmarkParse(b *testing.B, src string) {
+	b.Helper()
 	dir := b.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "attempts.jsonl"), nil, 0o600); err != nil {
 		b.Fatal(err)

@@ -1,13 +1,12 @@
 package plan
 
 import (
+	"anvil/pipeline/stage"
+	"anvil/schemas"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-
-	"anvil/pipeline/stage"
-	"anvil/schemas"
 )
 
 // A filled configuration has its references substituted, its defaults filled

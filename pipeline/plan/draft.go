@@ -1,6 +1,9 @@
 package plan
 
 import (
+	"anvil/pipeline/dag"
+	"anvil/pipeline/stage"
+	"anvil/schemas"
 	"cmp"
 	"errors"
 	"fmt"
@@ -10,10 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/text/unicode/norm"
-
-	"anvil/pipeline/dag"
-	"anvil/pipeline/stage"
-	"anvil/schemas"
 )
 
 // A draft is a stage as the plan writes it, before the matrix multiplies it.

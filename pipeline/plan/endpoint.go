@@ -1,14 +1,14 @@
 package plan
 
 import (
+	"anvil/pipeline/stage"
+	"anvil/schemas"
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"net/url"
 	"slices"
 	"strings"
-
-	"anvil/pipeline/stage"
-	"anvil/schemas"
 )
 
 const (
@@ -95,8 +95,11 @@ func (p *parser) resolveEndpoint(e *endpoint, cell stage.Cell) *resolvedEndpoint
 		if config["model"] == nil {
 			config["model"] = simModel
 		}
-		if sim, ok := config["sim"].(map[string]any); ok && sim["seed"] == nil {
-			sim["seed"] = json.Number(fmt.Sprint(p.plan.Seed))
+		if sim, ok := config["sim"].(map[string]any); ok {
+			p.checkFaults(e, sim)
+			if sim["seed"] == nil {
+				sim["seed"] = json.Number(fmt.Sprint(p.plan.Seed))
+			}
 		}
 	}
 	p.checkSecrets(e, config)
@@ -104,6 +107,22 @@ func (p *parser) resolveEndpoint(e *endpoint, cell stage.Cell) *resolvedEndpoint
 	r := &resolvedEndpoint{Endpoint: Endpoint{Name: e.name, BaseURL: base, Config: encode(config)}, config: config}
 	e.resolved[key] = r
 	return r
+}
+
+// checkFaults reports shares that add up to more than every request; those of
+// single requests, outcome@index, do not count.
+func (p *parser) checkFaults(e *endpoint, sim map[string]any) {
+	faults, _ := sim["faults"].(map[string]any)
+	sum := new(big.Rat)
+	for outcome, share := range faults {
+		n, _ := share.(json.Number)
+		if r, ok := new(big.Rat).SetString(n.String()); ok && !strings.Contains(outcome, "@") {
+			sum.Add(sum, r)
+		}
+	}
+	if sum.Cmp(big.NewRat(1, 1)) > 0 {
+		p.problem(e.pointer+"/sim/faults", "the shares add up to "+strings.TrimRight(sum.FloatString(9), "0"), "1 is every request")
+	}
 }
 
 // checkServer checks what only a real server needs.

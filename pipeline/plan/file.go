@@ -1,11 +1,10 @@
 package plan
 
 import (
+	"anvil/schemas"
 	"fmt"
 	"os"
 	"path/filepath"
-
-	"anvil/schemas"
 )
 
 type fileState struct {

@@ -1,13 +1,12 @@
 package plan_test
 
 import (
-	"context"
-	"encoding/json"
-	"path/filepath"
-
 	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
 	"anvil/schemas"
+	"context"
+	"encoding/json"
+	"path/filepath"
 )
 
 // The kinds of these tests do nothing; what counts is what they declare. Their

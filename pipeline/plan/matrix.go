@@ -1,13 +1,12 @@
 package plan
 
 import (
+	"anvil/pipeline/digest"
+	"anvil/pipeline/stage"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-
-	"anvil/pipeline/digest"
-	"anvil/pipeline/stage"
 )
 
 // maxChildren bounds what a matrix multiplies the stages of one plan to.

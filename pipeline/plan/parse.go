@@ -1,13 +1,12 @@
 package plan
 
 import (
-	"fmt"
-	"path/filepath"
-	"strings"
-
 	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
 	"anvil/schemas"
+	"fmt"
+	"path/filepath"
+	"strings"
 )
 
 // Options are what a plan is resolved with besides its text.

@@ -3,11 +3,10 @@
 package plan
 
 import (
-	"encoding/json"
-	"time"
-
 	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
+	"encoding/json"
+	"time"
 )
 
 // A Plan is resolved: defaults filled, references substituted, matrix expanded.

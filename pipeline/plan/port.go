@@ -1,13 +1,12 @@
 package plan
 
 import (
+	"anvil/pipeline/stage"
+	"anvil/schemas"
 	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
-
-	"anvil/pipeline/stage"
-	"anvil/schemas"
 )
 
 // bindPorts finds for each port the outputs that arrive on it: those that

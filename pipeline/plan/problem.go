@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"anvil/schemas"
 	"cmp"
 	"errors"
 	"fmt"
@@ -10,8 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/hashicorp/go-multierror"
-
-	"anvil/schemas"
 )
 
 // FlagSet is the File of a Pos that is no place in a file but the command
@@ -56,13 +55,13 @@ func (p *Problem) Error() string {
 
 // Problems returns what Parse found wrong, in order; nil for another error.
 func Problems(err error) []*Problem {
-	var all *multierror.Error
-	if !errors.As(err, &all) {
+	all, ok := errors.AsType[*multierror.Error](err)
+	if !ok {
 		return nil
 	}
 	out := make([]*Problem, 0, len(all.Errors))
 	for _, e := range all.Errors {
-		if p, ok := e.(*Problem); ok {
+		if p, ok := errors.AsType[*Problem](e); ok {
 			out = append(out, p)
 		}
 	}

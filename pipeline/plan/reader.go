@@ -138,13 +138,16 @@ func (r *reader) value(n *yaml.Node, depth int) (any, *place) {
 			r.path = r.path[:len(r.path)-1]
 		}
 		return list, p
+	case yaml.ScalarNode:
+		v, wrong, hint := scalar(n)
+		if wrong != "" {
+			r.here(n, wrong, hint)
+			p.bad = true
+		}
+		return v, p
+	case yaml.DocumentNode:
 	}
-	v, wrong, hint := scalar(n)
-	if wrong != "" {
-		r.here(n, wrong, hint)
-		p.bad = true
-	}
-	return v, p
+	return nil, p // the library makes no node of another kind below a document
 }
 
 func (r *reader) tagged(n *yaml.Node, p *place) bool {

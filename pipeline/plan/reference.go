@@ -1,13 +1,12 @@
 package plan
 
 import (
+	"anvil/pipeline/stage"
+	"anvil/schemas"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
-
-	"anvil/pipeline/stage"
-	"anvil/schemas"
 )
 
 // A piece is literal text or one reference.

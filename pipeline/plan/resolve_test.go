@@ -1,6 +1,9 @@
 package plan_test
 
 import (
+	"anvil/pipeline/plan"
+	"anvil/pipeline/stage"
+	"anvil/schemas"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -8,10 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"anvil/pipeline/plan"
-	"anvil/pipeline/stage"
-	"anvil/schemas"
 )
 
 func mustParse(t *testing.T, src string, opt plan.Options) *plan.Plan {

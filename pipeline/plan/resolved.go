@@ -1,10 +1,9 @@
 package plan
 
 import (
-	"encoding/json"
-
 	"anvil/pipeline/digest"
 	"anvil/schemas"
+	"encoding/json"
 )
 
 // ResolvedSchema is the id of plan.resolved.json.
@@ -21,13 +20,13 @@ func (p *parser) finish() {
 			p.plan.Stages = append(p.plan.Stages, c.stage)
 		}
 	}
-	p.plan.Resolved = p.document(written)
+	p.plan.Resolved = p.document()
 	p.plan.ResolvedDigest = digest.FromBytes(p.plan.Resolved)
 }
 
 // document is plan.resolved.json: one line for each stage, nothing that
 // depends on where the plan lies or on how it is laid out.
-func (p *parser) document(written []*draft) []byte {
+func (p *parser) document() []byte {
 	head := encode(map[string]any{
 		"schema": ResolvedSchema, "name": p.plan.Name, "title": p.plan.Title, "seed": p.plan.Seed, "salt": p.plan.Salt,
 		"params": p.plan.Params, "env": p.scope.env, "matrix": p.axesList(), "matrix_order": p.top["matrix_order"],

@@ -1,15 +1,14 @@
 package plan
 
 import (
+	"anvil/pipeline/stage"
+	"anvil/schemas"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-
-	"anvil/pipeline/stage"
-	"anvil/schemas"
 )
 
 const (

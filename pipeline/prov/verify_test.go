@@ -2,6 +2,7 @@ package prov_test
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -237,4 +238,17 @@ func filesBelow(tb testing.TB, dir string) []string {
 		tb.Fatalf("no files below %s", dir)
 	}
 	return names
+}
+
+func BenchmarkVerify(b *testing.B) {
+	bp := blueprint{lean: true, nodes: []node{{id: "import", kind: "import", leaf: "x"}}}
+	for i := range 1000 {
+		bp.nodes = append(bp.nodes, node{id: fmt.Sprint("grade", i), kind: "grade", from: []int{0}, raised: []stage.Limitation{limitation("samples.few")}})
+	}
+	run := build(b, bp)
+	for b.Loop() {
+		if rep := run.verify(b); !rep.OK {
+			b.Fatal(rep.Problems[0])
+		}
+	}
 }

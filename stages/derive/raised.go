@@ -95,6 +95,9 @@ func (c *cell) unsaid() []stage.Limitation {
 	say(shed > 0, "load.shed", "count", shed, "planned", t.planned)
 	canary := t.outcomes[record.OutcomeCanaryFailed]
 	say(canary > 0, "canary.failed", "count", canary, "planned", t.planned)
+	// streams.md 3: above 1% of the requests it is the client that was late.
+	say(t.sharedFirst*100 > t.succeeded(), "client.lag", "why",
+		fmt.Sprintf("the first output of %d of %s shares its arrival with later output", t.sharedFirst, plural(t.succeeded(), "successful request")))
 	asked := c.header.Endpoint.Model
 	names := sortedKeys(t.models)
 	others := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == asked })

@@ -298,3 +298,26 @@ var userStamps = func() stage.Limitation {
 	l.Origin = "measure"
 	return l
 }()
+
+// Above one request in a hundred whose first output came together with later
+// output the client was late, and the record says so once.
+func TestSharedFirstOutputsRaiseClientLag(t *testing.T) {
+	lag := func(limits ...stage.Limitation) []stage.Limitation {
+		l := newLab(t)
+		rows, _ := goldenRows()
+		rows[0].Coalesced = "11" + rows[0].Coalesced[2:]
+		_, f := l.summarize(map[string]any{}, map[string][]stage.Artifact{"attempts": {l.attempts("measure", header(8), rows, limits...)}})
+		if m := find(t, f.Cells[0].Metrics, "ttft_mean_ms"); m.Samples != 6 || m.Excluded != 2 {
+			t.Errorf("ttft of %d with %d excluded, want 6 and 2", m.Samples, m.Excluded)
+		}
+		return slices.DeleteFunc(f.Limitations, func(l stage.Limitation) bool { return l.Code != "client.lag" })
+	}
+	if got := lag(); len(got) != 1 || got[0].Origin != "summarize" || !strings.Contains(got[0].Text, "1 of 7") {
+		t.Errorf("limitations %+v", got)
+	}
+	said := stage.Limit("client.lag", "why", "measured")
+	said.Origin = "measure"
+	if got := lag(said); len(got) != 1 || got[0].Origin != "measure" {
+		t.Errorf("said twice: %+v", got)
+	}
+}

@@ -38,6 +38,7 @@ type tally struct {
 	tokensIn, tokensOut, tokensReasoning counter
 	cached                               []float64
 	events, sharedEvents, withEvents     int
+	sharedFirst                          int // successes whose first output shares its arrival
 	met                                  map[string]int // objective to requests that met it
 }
 
@@ -128,6 +129,9 @@ func (t *tally) addTokens(a *record.Attempt) {
 	}
 	if len(a.Arrivals) > 0 {
 		t.withEvents++
+	}
+	if shared(a, 0) {
+		t.sharedFirst++
 	}
 	t.events += len(a.Arrivals)
 	for i := range a.Arrivals {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
@@ -22,7 +23,7 @@ func (v *validation) readAll() {
 		}
 		var err error
 		switch {
-		case i == 0 || ownDocument(a.Schema):
+		case i == 0 || ownDocument(a):
 			err = v.readDocument(a, i == 0)
 		case recordKind(a.Schema):
 			err = v.readStream(a)
@@ -45,19 +46,12 @@ func recordKind(id schemas.ID) bool {
 	return slices.ContainsFunc(record.All(), func(k record.Kind) bool { return k.ID == id })
 }
 
-// ownDocument tells whether artifacts of the schema are JSON documents of our
-// own: with an embedded limitation set, and small enough to hold.
-func ownDocument(id schemas.ID) bool {
-	src, err := schemas.Source(id)
-	if err != nil {
-		return false
-	}
-	var s struct {
-		Properties struct {
-			Limitations json.RawMessage `json:"limitations"`
-		} `json:"properties"`
-	}
-	return json.Unmarshal(src, &s) == nil && s.Properties.Limitations != nil && id != "anvil.dataset/v1"
+// ownDocument tells whether the artifact is a JSON document of our own: with a
+// schema, an embedded limitation set, and small enough to hold.
+func ownDocument(a stage.Artifact) bool {
+	id := string(a.Schema)
+	return strings.HasPrefix(id, "anvil.") && strings.HasSuffix(a.Name, ".json") &&
+		a.Schema != record.LiveRunSchema && a.Schema != "anvil.dataset/v1" && slices.Contains(schemas.List(), a.Schema)
 }
 
 func (v *validation) readLeaf(a stage.Artifact) (err error) {

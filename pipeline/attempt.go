@@ -352,7 +352,7 @@ func (a *attempt) result(status prov.Status, failure error, outs []prov.Output, 
 		Outputs: outs, Limitations: set, StartedAt: a.started, FinishedAt: a.e.x.now(), Findings: a.findings(),
 	}
 	if failure != nil {
-		coded := &codedError{CodeStage, failure}
+		coded := &codedError{codeOf(failure, CodeStage), failure}
 		errors.As(failure, &coded)
 		res.Error = &prov.ResultError{Code: coded.code, Message: a.e.secrets.Redact(failure.Error())}
 	}

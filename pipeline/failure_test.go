@@ -487,12 +487,7 @@ func TestAFullDiskIsATypedFailureWithoutAPartialObject(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.x.Store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if left, err := os.ReadDir(filepath.Join(l.dir, store.Folder, "tmp")); err != nil || len(left) > 0 {
-		t.Errorf("the store keeps %v, %v", left, err)
-	}
+	noPartialObject(t, l.dir)
 }
 
 func TestAWorkspaceThatCannotBeWrittenIsOneErrorBeforeAnythingRuns(t *testing.T) {

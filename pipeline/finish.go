@@ -20,6 +20,12 @@ const RecordSchema schemas.ID = "anvil.record/v1"
 func (e *execution) finish(ctx context.Context) (*Run, error) {
 	r := e.result(ctx)
 	err := e.writePapers(ctx, r)
+	if err != nil && r.Exit == exitOK {
+		r.Status, r.Exit = prov.Failed, exitInternal
+		if codeOf(err, "") != "" {
+			r.Exit = exitStage
+		}
+	}
 	ev := event.Event{Event: event.RunFinished, Status: string(r.Status), Elapsed: r.Finished.Sub(r.Started)}
 	ev.Finished = &event.Finished{Exit: r.Exit, Limitations: len(r.Limitations)}
 	if r.Record != nil {

@@ -24,7 +24,7 @@ const (
 
 // Kind is the kind "scout".
 var Kind = stage.Define(stage.Spec{
-	Name: "scout", Contract: 1, Config: "anvil.scout-config/v1", Class: stage.Observational, Exclusive: true, Drains: true,
+	Name: "scout", Contract: 1, Config: "anvil.scout-config/v1", Class: stage.Observational, Exclusive: true, Gates: true, Drains: true,
 	In:      []stage.Port{{Name: "weights", Schema: weightsSchema, Optional: true}},
 	Out:     []stage.Port{{Name: scoutName, Schema: scoutSchema}},
 	Resolve: resolve,

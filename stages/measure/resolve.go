@@ -2,7 +2,6 @@ package measure
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"anvil/pipeline/stage"
@@ -86,9 +85,5 @@ func refuseUnbuilt(r *stage.Resolution) {
 	}
 	if r.With["search"] != nil {
 		r.Problem("/search", "the search for the largest load is not built yet", "sweep with a matrix")
-	}
-	endpoint, _ := r.With["endpoint"].(map[string]any)
-	if endpoint["http2"] == true {
-		r.Problem("/endpoint", fmt.Sprintf("endpoint %v: HTTP/2 is not built yet", endpoint["name"]), "leave http2 out: HTTP/1.1 is used")
 	}
 }

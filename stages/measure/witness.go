@@ -208,7 +208,7 @@ func (w *witness) measurement() record.Measurement {
 			Verdict: w.clientVerdict(lags),
 		},
 		Connections: record.Connections{
-			Opened: int(c.Opened), Reused: int(c.Reused), Replaced: int(c.Replaced), Protocol: "HTTP/1.1", TLS: version,
+			Opened: int(c.Opened), Reused: int(c.Reused), Replaced: int(c.Replaced), Protocol: c.Protocol, TLS: version,
 		},
 		ServedWindow: w.scout.ContextWindow,
 		Counters:     w.counters(),

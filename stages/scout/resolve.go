@@ -18,10 +18,6 @@ func resolve(r *stage.Resolution) {
 	} else {
 		prompt.Resolve(r, "/workload", scoutStream)
 	}
-	endpoint, _ := r.With["endpoint"].(map[string]any)
-	if endpoint["http2"] == true {
-		r.Problem("/endpoint", fmt.Sprintf("endpoint %v: HTTP/2 is not built yet", endpoint["name"]), "leave http2 out: HTTP/1.1 is used")
-	}
 }
 
 func sameAs(r *stage.Resolution, id string) {

@@ -18,6 +18,7 @@ type Config struct {
 	Header http.Header
 	Limits Limits
 	Fresh  bool // a connection of its own for each request
+	HTTP2  bool
 }
 
 // A Client sends prepared requests over HTTP/1.1. It is shared by its workers.
@@ -26,6 +27,7 @@ type Client struct {
 	clock clock
 	head  []byte // of every request, up to the value of content-length
 
+	http2   *http.Transport // nil: HTTP/1.1, in this package's own hands
 	numbers atomic.Int32
 	tally   tally
 
@@ -33,11 +35,13 @@ type Client struct {
 	open    map[*wire]struct{}
 	idle    []*wire // opened before the phase, for the first workers that need one
 	aborted atomic.Bool
+	ctx     context.Context // ends with Abort; for what is not this package's own
+	cancel  context.CancelFunc
 }
 
 type tally struct {
 	opened, reused, replaced atomic.Int64
-	tls                      atomic.Pointer[string]
+	tls, protocol            atomic.Pointer[string]
 }
 
 // NewClient prepares a client; nothing is opened.
@@ -47,6 +51,12 @@ func NewClient(cfg Config) *Client {
 	c.clock.epoch = time.Now()
 	c.head = requestHead(cfg)
 	c.tally.tls.Store(new(string))
+	protocol := "HTTP/1.1"
+	c.tally.protocol.Store(&protocol)
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	if cfg.HTTP2 {
+		c.http2 = c.newHTTP2()
+	}
 	return c
 }
 
@@ -89,6 +99,9 @@ func (c *Client) Now() int64 { return c.clock.now() }
 // cannot be opened is left to the requests, whose outcome says why; the number
 // of those that stand is returned.
 func (c *Client) Warm(ctx context.Context, n int) int {
+	if c.http2 != nil {
+		return 0 // streams share connections: the library opens them
+	}
 	slots := make(chan struct{}, 64)
 	var wg sync.WaitGroup
 	for range n {
@@ -148,6 +161,7 @@ func (c *Client) drop(w *wire) {
 // Abort gives up every open request at once: their endings are EndAborted.
 func (c *Client) Abort() {
 	c.aborted.Store(true)
+	c.cancel()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for w := range c.open {
@@ -157,6 +171,10 @@ func (c *Client) Abort() {
 
 // Close closes every connection. No worker may be at work.
 func (c *Client) Close() {
+	c.cancel()
+	if c.http2 != nil {
+		c.http2.CloseIdleConnections()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for w := range c.open {
@@ -170,12 +188,14 @@ func (c *Client) Close() {
 type Connections struct {
 	Opened, Reused, Replaced int64
 	TLS                      string // version of the connections, "" without TLS
+	Protocol                 string // of the answers
 }
 
 // Connections returns the counts so far.
 func (c *Client) Connections() Connections {
 	return Connections{
 		Opened: c.tally.opened.Load(), Reused: c.tally.reused.Load(), Replaced: c.tally.replaced.Load(), TLS: *c.tally.tls.Load(),
+		Protocol: *c.tally.protocol.Load(),
 	}
 }
 

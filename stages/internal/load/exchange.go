@@ -22,6 +22,7 @@ type Worker struct {
 	out   []byte // the request as it is written
 	body  body
 	block *block
+	guard *guard // over HTTP/2
 
 	request, try int32
 	cancelAfter  time.Duration
@@ -50,7 +51,12 @@ func (w *Worker) Do(ctx context.Context, job Job, s *Sample) Fault {
 	w.cancelAfter, w.cancelAt = job.CancelAfter, None
 	s.Begun = true
 	s.Start = w.client.clock.now()
-	keep := w.exchange(ctx, job.Payload)
+	keep := false
+	if w.client.http2 != nil {
+		w.exchange2(ctx, job.Payload)
+	} else {
+		keep = w.exchange(ctx, job.Payload)
+	}
 	if s.End == None {
 		s.End = w.client.clock.now()
 	}
@@ -191,14 +197,10 @@ func (w *Worker) connect(ctx context.Context) bool {
 // read takes the body to its end, whatever that is.
 func (w *Worker) read(f framing) {
 	w.body.reset(w.wire, f)
-	stream := f.status >= 200 && f.status < 300
-	cap, over := w.client.cfg.Limits.MaxBody, EndBodyTooLarge
-	if !stream {
-		cap, over = w.client.cfg.Limits.MaxError, EndCapped
-	}
+	stream, most, over := w.bounds()
 	for {
 		p, err := w.body.next(w.limit())
-		if len(p) > 0 && w.take(p, stream, cap, over) {
+		if len(p) > 0 && w.take(p, w.wire.socket.at, w.wire.socket.empty, stream, most, over) {
 			return
 		}
 		if err != nil {
@@ -208,9 +210,18 @@ func (w *Worker) read(f framing) {
 	}
 }
 
+// bounds says whether an answer is one to look at, how much of it is read, and
+// what ends it there.
+func (w *Worker) bounds() (stream bool, most int64, over Ending) {
+	if w.s.Status >= 200 && w.s.Status < 300 {
+		return true, w.client.cfg.Limits.MaxBody, EndBodyTooLarge
+	}
+	return false, w.client.cfg.Limits.MaxError, EndCapped
+}
+
 // take keeps what arrived and looks at it; it tells whether reading is over.
-func (w *Worker) take(p []byte, stream bool, limit int64, over Ending) bool {
-	s, at := w.s, w.wire.socket.at
+func (w *Worker) take(p []byte, at, empty int64, stream bool, limit int64, over Ending) bool {
+	s := w.s
 	if s.FirstByte == None {
 		s.FirstByte = at
 	}
@@ -218,7 +229,7 @@ func (w *Worker) take(p []byte, stream bool, limit int64, over Ending) bool {
 		p = p[:limit-s.Bytes]
 		s.Ending, s.End = over, at
 	}
-	w.keep(p, at, w.wire.socket.empty)
+	w.keep(p, at, empty)
 	s.Bytes += int64(len(p))
 	if stream {
 		w.look(p, at)
@@ -330,7 +341,7 @@ func faultOf(err error) Fault {
 // taken, with the bytes that a secret could span.
 func (w *Worker) keepHead(head []byte) {
 	b := w.capture.take(w.request, w.try)
-	b.head, b.conn = true, w.wire.number
+	b.head, b.conn = true, w.s.Conn
 	b.buf = append(b.buf, head...)
 	w.capture.give(b)
 }
@@ -339,7 +350,7 @@ func (w *Worker) keep(p []byte, at, empty int64) {
 	for len(p) > 0 {
 		if w.block == nil {
 			w.block = w.capture.take(w.request, w.try)
-			w.block.conn = w.wire.number
+			w.block.conn = w.s.Conn
 		}
 		b := w.block
 		room := blockBytes - len(b.buf)

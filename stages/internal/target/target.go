@@ -146,7 +146,7 @@ func (t *Target) caFile(ctx context.Context, in stage.Inputs, path string) ([]by
 // Client returns a client for a phase.
 func (t *Target) Client(fresh bool) *load.Client {
 	return load.NewClient(load.Config{
-		Dialer: t.dialer, URL: t.url, Header: t.Header, Fresh: fresh, Limits: t.limits.load(),
+		Dialer: t.dialer, URL: t.url, Header: t.Header, Fresh: fresh, HTTP2: t.Endpoint.HTTP2, Limits: t.limits.load(),
 	})
 }
 

@@ -38,7 +38,7 @@ type tally struct {
 	tokensIn, tokensOut, tokensReasoning counter
 	cached                               []float64
 	events, sharedEvents, withEvents     int
-	sharedFirst                          int // successes whose first output shares its arrival
+	sharedFirst                          int            // successes whose first output shares its arrival
 	met                                  map[string]int // objective to requests that met it
 }
 

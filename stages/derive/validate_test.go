@@ -382,3 +382,28 @@ func TestAnotherContractIsNotDerivedAgain(t *testing.T) {
 		t.Errorf("level %d, problems %+v", v.Level, v.Problems)
 	}
 }
+
+// Whatever stands in the place of a record is answered, never a panic, and only
+// the record itself is proven.
+func FuzzValidate(f *testing.F) {
+	l, p, _ := golden(f)
+	doc := p.raw["record.json"]
+	f.Add(doc)
+	for _, cut := range []int{0, 1, 100, 2000, len(doc) / 2} {
+		f.Add(doc[:cut])
+	}
+	f.Add([]byte(`{"schema":"anvil.record/v1","cells":[{"correctness":{},"cases":[{}]}],"groups":[{"cells":["x"]}],"evidence":[{}],"limitations":[{}]}`))
+	f.Add(bytes.Replace(doc, []byte(`"planned": 8`), []byte(`"planned": 9223372036854775807`), 1))
+	f.Fuzz(func(t *testing.T, forged []byte) {
+		a, c := l.replaced(p.artifacts["record.json"], forged)
+		v := validateWith(t, a, c)
+		delete(l.objects, a.SHA256)
+		l.objects[p.artifacts["record.json"].SHA256] = doc
+		if v.OK && !bytes.Equal(forged, doc) {
+			var final record.Final
+			if err := json.Unmarshal(forged, &final); err != nil || final.ID == "" {
+				t.Errorf("proven: %.200q", forged)
+			}
+		}
+	})
+}

@@ -128,7 +128,7 @@ func load(url string) (io.ReadCloser, error) {
 
 func declaredID(src []byte) (ID, bool) {
 	var head struct {
-		ID ID `json:"x-anvil-id"`
+		ID ID `json:"x-anvil-id"` //nolint:tagliatelle // a keyword of schemas, no field of a document
 	}
 	if err := json.Unmarshal(src, &head); err != nil {
 		panic(err)

@@ -1,13 +1,14 @@
 package plan
 
 import (
-	"anvil/schemas"
 	"fmt"
 	"math/big"
 	"slices"
 	"strings"
 
 	"golang.org/x/text/unicode/norm"
+
+	"anvil/schemas"
 )
 
 // An axis of the matrix, with its values as written.

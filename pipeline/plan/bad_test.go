@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"anvil/pipeline/plan"
 	"flag"
 	"os"
 	"path/filepath"
@@ -9,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"anvil/pipeline/plan"
 )
 
 var update = flag.Bool("update", false, "write the golden files")

@@ -1,12 +1,13 @@
 package plan_test
 
 import (
-	"anvil/pipeline/plan"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"anvil/pipeline/plan"
 )
 
 // tall is a plan of one import and n further stages.

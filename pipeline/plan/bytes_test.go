@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"anvil/pipeline/plan"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/go-multierror"
+
+	"anvil/pipeline/plan"
 )
 
 // parse reads a plan that is not on disk; paths in it start in testdata.

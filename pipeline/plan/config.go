@@ -1,12 +1,13 @@
 package plan
 
 import (
-	"anvil/pipeline/stage"
-	"anvil/schemas"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+
+	"anvil/pipeline/stage"
+	"anvil/schemas"
 )
 
 // A filled configuration has its references substituted, its defaults filled
@@ -150,7 +151,7 @@ func (p *parser) prepare(d *draft) {
 		}
 	}
 	d.firstCell, d.preview = project(cell, d.own), f.with
-	if f.ok && slices.ContainsFunc(d.spec.Out, func(o stage.Port) bool { return o.Name == "" || o.Schema == "" }) && d.spec.Resolve != nil {
+	if f.ok && (d.spec.Outputs != nil || slices.ContainsFunc(d.spec.Out, func(o stage.Port) bool { return o.Name == "" || o.Schema == "" })) && d.spec.Resolve != nil {
 		again, _ := p.fillWith(d, cell)
 		d.preview = again.with
 		d.spec.Resolve(p.resolution(d.id, again.with))

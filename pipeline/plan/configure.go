@@ -1,11 +1,12 @@
 package plan
 
 import (
-	"anvil/pipeline/stage"
 	"cmp"
 	"fmt"
 	"slices"
 	"time"
+
+	"anvil/pipeline/stage"
 )
 
 // configure resolves every child, each after what it needs.

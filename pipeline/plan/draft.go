@@ -1,9 +1,6 @@
 package plan
 
 import (
-	"anvil/pipeline/dag"
-	"anvil/pipeline/stage"
-	"anvil/schemas"
 	"cmp"
 	"errors"
 	"fmt"
@@ -13,6 +10,10 @@ import (
 	"time"
 
 	"golang.org/x/text/unicode/norm"
+
+	"anvil/pipeline/dag"
+	"anvil/pipeline/stage"
+	"anvil/schemas"
 )
 
 // A draft is a stage as the plan writes it, before the matrix multiplies it.

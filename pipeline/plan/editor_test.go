@@ -1,11 +1,12 @@
 package plan
 
 import (
-	"anvil/schemas"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"anvil/schemas"
 )
 
 // The schema for editors takes every good plan as it is written, references

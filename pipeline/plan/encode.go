@@ -1,10 +1,11 @@
 package plan
 
 import (
-	"anvil/schemas"
 	"encoding/json"
 
 	"github.com/gowebpki/jcs"
+
+	"anvil/schemas"
 )
 
 // encode writes plain values as compact JSON, keys sorted, numbers as they are

@@ -1,14 +1,15 @@
 package plan
 
 import (
-	"anvil/pipeline/stage"
-	"anvil/schemas"
 	"encoding/json"
 	"fmt"
 	"math/big"
 	"net/url"
 	"slices"
 	"strings"
+
+	"anvil/pipeline/stage"
+	"anvil/schemas"
 )
 
 const (

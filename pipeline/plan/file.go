@@ -1,10 +1,11 @@
 package plan
 
 import (
-	"anvil/schemas"
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"anvil/schemas"
 )
 
 type fileState struct {

@@ -1,14 +1,15 @@
 package plan_test
 
 import (
-	"anvil/pipeline/plan"
-	"anvil/schemas"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"anvil/pipeline/plan"
+	"anvil/schemas"
 )
 
 // FuzzParse: whatever the bytes are, Parse ends, and either gives a plan whose

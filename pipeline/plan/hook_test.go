@@ -1,12 +1,13 @@
 package plan_test
 
 import (
-	"anvil/pipeline/plan"
-	"anvil/pipeline/stage"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"anvil/pipeline/plan"
+	"anvil/pipeline/stage"
 )
 
 // A seen is what one Resolve was shown.

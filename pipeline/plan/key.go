@@ -1,10 +1,11 @@
 package plan
 
 import (
-	"anvil/schemas"
 	"encoding/json"
 	"slices"
 	"strconv"
+
+	"anvil/schemas"
 )
 
 // A codec checks and writes the configurations of one kind. What was found of

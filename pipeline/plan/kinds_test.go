@@ -1,12 +1,13 @@
 package plan_test
 
 import (
-	"anvil/pipeline/digest"
-	"anvil/pipeline/stage"
-	"anvil/schemas"
 	"context"
 	"encoding/json"
 	"path/filepath"
+
+	"anvil/pipeline/digest"
+	"anvil/pipeline/stage"
+	"anvil/schemas"
 )
 
 // The kinds of these tests do nothing; what counts is what they declare. Their

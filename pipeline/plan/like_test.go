@@ -1,10 +1,11 @@
 package plan
 
 import (
-	"anvil/pipeline/stage"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"anvil/pipeline/stage"
 )
 
 // A calibration stands before the measurement that it is like, has its axes,

@@ -1,12 +1,13 @@
 package plan
 
 import (
-	"anvil/pipeline/digest"
-	"anvil/pipeline/stage"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"anvil/pipeline/digest"
+	"anvil/pipeline/stage"
 )
 
 // maxChildren bounds what a matrix multiplies the stages of one plan to.

@@ -1,8 +1,6 @@
 package plan_test
 
 import (
-	"anvil/pipeline/plan"
-	"anvil/pipeline/stage"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,6 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"anvil/pipeline/plan"
+	"anvil/pipeline/stage"
 )
 
 const sweeping = `schema: anvil.plan/v1

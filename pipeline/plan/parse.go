@@ -1,12 +1,13 @@
 package plan
 
 import (
-	"anvil/pipeline/digest"
-	"anvil/pipeline/stage"
-	"anvil/schemas"
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"anvil/pipeline/digest"
+	"anvil/pipeline/stage"
+	"anvil/schemas"
 )
 
 // Options are what a plan is resolved with besides its text.

@@ -1,10 +1,11 @@
 package plan
 
 import (
-	"anvil/schemas"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"anvil/schemas"
 )
 
 // A spot is a line and a column, from 1, the column in characters.

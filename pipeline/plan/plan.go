@@ -3,10 +3,11 @@
 package plan
 
 import (
-	"anvil/pipeline/digest"
-	"anvil/pipeline/stage"
 	"encoding/json"
 	"time"
+
+	"anvil/pipeline/digest"
+	"anvil/pipeline/stage"
 )
 
 // A Plan is resolved: defaults filled, references substituted, matrix expanded.

@@ -1,12 +1,13 @@
 package plan
 
 import (
-	"anvil/pipeline/stage"
-	"anvil/schemas"
 	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
+
+	"anvil/pipeline/stage"
+	"anvil/schemas"
 )
 
 // bindPorts finds for each port the outputs that arrive on it: those that
@@ -111,7 +112,11 @@ func (p *parser) makers(id schemas.ID) []string {
 // whose schema only the run will tell.
 func (p *parser) outputs(d *draft, id schemas.ID, unknown bool) []output {
 	var out []output
-	for _, o := range d.spec.Out {
+	ports := d.spec.Out
+	if d.spec.Outputs != nil {
+		ports = d.spec.Outputs(d.preview)
+	}
+	for _, o := range ports {
 		has := o.Schema
 		if has == "" {
 			text, _ := d.preview["schema"].(string)

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"anvil/schemas"
 	"cmp"
 	"errors"
 	"fmt"
@@ -11,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/hashicorp/go-multierror"
+
+	"anvil/schemas"
 )
 
 // FlagSet is the File of a Pos that is no place in a file but the command

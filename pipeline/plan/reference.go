@@ -1,12 +1,13 @@
 package plan
 
 import (
-	"anvil/pipeline/stage"
-	"anvil/schemas"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+
+	"anvil/pipeline/stage"
+	"anvil/schemas"
 )
 
 // A piece is literal text or one reference.

@@ -1,9 +1,6 @@
 package plan_test
 
 import (
-	"anvil/pipeline/plan"
-	"anvil/pipeline/stage"
-	"anvil/schemas"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -11,6 +8,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"anvil/pipeline/plan"
+	"anvil/pipeline/stage"
+	"anvil/schemas"
 )
 
 func mustParse(t *testing.T, src string, opt plan.Options) *plan.Plan {

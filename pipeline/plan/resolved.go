@@ -1,9 +1,10 @@
 package plan
 
 import (
+	"encoding/json"
+
 	"anvil/pipeline/digest"
 	"anvil/schemas"
-	"encoding/json"
 )
 
 // ResolvedSchema is the id of plan.resolved.json.

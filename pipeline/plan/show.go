@@ -1,9 +1,10 @@
 package plan
 
 import (
+	"encoding/json"
+
 	"anvil/pipeline/digest"
 	"anvil/schemas"
-	"encoding/json"
 )
 
 // Ids of the documents that the command line prints about a plan.

@@ -1,14 +1,15 @@
 package plan
 
 import (
-	"anvil/pipeline/stage"
-	"anvil/schemas"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+
+	"anvil/pipeline/stage"
+	"anvil/schemas"
 )
 
 const (

@@ -76,10 +76,7 @@ func (anthropicMessages) event(r *reading, name, data []byte) {
 	if !ok {
 		return
 	}
-	index := 0
-	if n, ok := m[2].Int(); ok && n >= 0 && n < 1<<31 {
-		index = int(n)
-	}
+	index, _ := indexOf(m[2])
 	switch kind := unquoted(m[1]); string(kind) {
 	case "message_start":
 		r.modelName(m[5].Get("model"))

@@ -1,5 +1,7 @@
 package engine
 
+import "cmp"
+
 // A Decoder turns one answer into its fields, behind or after the phase.
 type Decoder struct {
 	p    *Protocol
@@ -23,6 +25,7 @@ type arrival struct {
 
 // NewDecoder returns a decoder for one answer.
 func (p *Protocol) NewDecoder(w Want) *Decoder {
+	w.Model = cmp.Or(w.Model, p.Model)
 	d := &Decoder{p: p, want: w, in: intake{p: p, limits: w.Limits}}
 	d.in.event = d.event
 	return d

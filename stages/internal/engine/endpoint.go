@@ -156,16 +156,32 @@ func (e *Endpoint) model() string {
 	return "anvil-sim"
 }
 
+// extra is what extra_body says of what matters here.
+type extra struct {
+	Stream *bool   `json:"stream"`
+	Model  *string `json:"model"`
+}
+
+func (e *Endpoint) extra() (x extra) {
+	if json.Unmarshal(e.ExtraBody, &x) != nil {
+		return extra{}
+	}
+	return x
+}
+
 // streams tells whether answers are streamed: always, unless extra_body itself
 // says that they are not.
 func (e *Endpoint) streams() bool {
-	var extra struct {
-		Stream *bool `json:"stream"`
+	x := e.extra()
+	return x.Stream == nil || *x.Stream
+}
+
+// asked is the model's name as it goes out.
+func (e *Endpoint) asked() string {
+	if x := e.extra(); x.Model != nil {
+		return *x.Model
 	}
-	if json.Unmarshal(e.ExtraBody, &extra) != nil || extra.Stream == nil {
-		return true
-	}
-	return *extra.Stream
+	return e.model()
 }
 
 func secretName(name string) bool {

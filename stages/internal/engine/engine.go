@@ -84,6 +84,7 @@ type Protocol struct {
 	Adapter  Adapter
 	Stream   bool   // false where extra_body says "stream": false: answers are whole bodies
 	URL      string // where requests are POSTed; holds no credentials of the URL
+	Model    string // asked for
 }
 
 // Open resolves an endpoint that has a base URL.
@@ -92,7 +93,7 @@ func Open(e Endpoint) (*Protocol, error) {
 	if !ok {
 		return nil, fmt.Errorf("endpoint %s: unknown api %q", e.Name, e.API)
 	}
-	p := &Protocol{Endpoint: e, Adapter: a, Stream: e.streams()}
+	p := &Protocol{Endpoint: e, Adapter: a, Stream: e.streams(), Model: e.asked()}
 	u, err := e.requestURL(a.Path(e.model(), p.Stream))
 	if err != nil {
 		return nil, err

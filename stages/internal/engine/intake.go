@@ -38,8 +38,12 @@ const (
 	httpError      // a body outside 2xx
 )
 
-// keptOdd is how much is kept of a body that does not call itself a stream.
-const keptOdd = 1 << 20
+// How much is kept of a body that calls itself a stream, and of one that does not:
+// either may turn out to be an error in one piece.
+const (
+	keptHead = 64 << 10
+	keptOdd  = 1 << 20
+)
 
 const defaultMaxError = 64 << 10
 
@@ -55,7 +59,7 @@ func (in *intake) reset(h Head, live bool) {
 	} else {
 		in.head = in.judgeHead(h)
 	}
-	if strings.EqualFold(strings.TrimSpace(h.Header.Get("Content-Encoding")), "gzip") {
+	if e := encodingOf(h); e == "gzip" || e == "x-gzip" {
 		in.zip = newInflater()
 	}
 }
@@ -77,6 +81,7 @@ func (in *intake) modeOf(h Head) mode {
 		in.keep = 1 << 62
 		return whole
 	default:
+		in.keep = keptHead
 		return streamed
 	}
 }
@@ -96,8 +101,8 @@ func (in *intake) judgeHead(h Head) *fault {
 	if h.Status == http.StatusNoContent || h.Status == http.StatusResetContent {
 		return newFault("no_body", "HTTP "+http.StatusText(h.Status)+" carries no answer")
 	}
-	switch e := strings.ToLower(strings.TrimSpace(h.Header.Get("Content-Encoding"))); e {
-	case "", "identity", "gzip":
+	switch e := encodingOf(h); e {
+	case "", "identity", "gzip", "x-gzip":
 	default:
 		return newFault("content_encoding", "content encoding "+e+" was not asked for and is not understood")
 	}
@@ -112,6 +117,10 @@ func (in *intake) judgeHead(h Head) *fault {
 		return newFault("content_type", "content type "+got+" is not "+want[0])
 	}
 	return nil
+}
+
+func encodingOf(h Head) string {
+	return strings.ToLower(strings.TrimSpace(h.Header.Get("Content-Encoding")))
 }
 
 // contentTypes are those that an answer may have, the usual one first.

@@ -57,10 +57,7 @@ func llamaObject(r *reading, name, data []byte) {
 		r.remark("foreign_event")
 		return
 	}
-	index := 0
-	if n, ok := m[3].Int(); ok && n > 0 && n < 1<<31 {
-		index = int(n)
-	}
+	index, _ := indexOf(m[3])
 	if !r.live {
 		r.choice(index)
 	}

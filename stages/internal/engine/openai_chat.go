@@ -148,9 +148,10 @@ func openaiChoice(r *reading, c value, kind string) {
 	keys := [...]string{"index", kind, "text", "finish_reason"}
 	var m [len(keys)]value
 	c.Pick(keys[:], m[:])
-	index := 0
-	if n, ok := m[0].Int(); ok && n >= 0 && n < 1<<31 {
-		index = int(n)
+	index, ok := indexOf(m[0])
+	if !ok || c.Kind() != jsonview.Object || !m[1].Missing() && m[1].Kind() != jsonview.Object {
+		r.malformed("not a choice", c.Raw())
+		return
 	}
 	if !r.live {
 		r.choice(index)
@@ -158,6 +159,15 @@ func openaiChoice(r *reading, c value, kind string) {
 	openaiDelta(r, index, m[1])
 	openaiText(r, index, m[2])
 	r.finish(index, m[3])
+}
+
+// indexOf reads an index, 0 where there is none.
+func indexOf(v value) (index int, ok bool) {
+	if v.Missing() {
+		return 0, true
+	}
+	n, ok := v.Int()
+	return int(n), ok && n >= 0 && n < 1<<31
 }
 
 func openaiDelta(r *reading, index int, delta value) {
@@ -225,7 +235,11 @@ func openaiPart(r *reading, index int, part value) {
 // openaiTools takes tool calls; function_call is their old form, which some
 // servers send beside them.
 func openaiTools(r *reading, index int, calls, old value) {
-	if calls.Kind() != jsonview.Array {
+	if !calls.Missing() && calls.Kind() != jsonview.Array {
+		r.malformed("tool_calls is no list", calls.Raw())
+		return
+	}
+	if calls.Missing() {
 		if old.Kind() == jsonview.Object {
 			r.tool(index, toolPiece{name: old.Get("name"), arguments: old.Get("arguments")})
 		}
@@ -241,8 +255,8 @@ func openaiTools(r *reading, index int, calls, old value) {
 		var m [len(keys)]value
 		call.Pick(keys[:], m[:])
 		p := toolPiece{index: n, id: m[1], name: m[2].Get("name"), arguments: m[2].Get("arguments")}
-		if i, ok := m[0].Int(); ok && i >= 0 && i < 1<<31 {
-			p.index = int(i)
+		if i, ok := indexOf(m[0]); ok && !m[0].Missing() {
+			p.index = i
 		}
 		r.tool(index, p)
 	}

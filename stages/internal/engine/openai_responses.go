@@ -50,9 +50,7 @@ func (openaiResponses) event(r *reading, name, data []byte) {
 		return
 	}
 	e := responsesEvent{delta: m[2], item: m[3], itemID: m[4], response: m[6]}
-	if n, ok := m[5].Int(); ok && n >= 0 && n < 1<<31 {
-		e.index = int(n)
-	}
+	e.index, _ = indexOf(m[5])
 	kind, prefixed := bytes.CutPrefix(unquoted(m[1]), []byte("response."))
 	switch {
 	case m[1].Is("error"):

@@ -128,7 +128,11 @@ func (c capture) streams() bool {
 
 func (c capture) protocol(tb testing.TB) *Protocol {
 	tb.Helper()
-	return protocolFor(tb, c.api(), c.streams())
+	p := protocolFor(tb, c.api(), c.streams())
+	if model, ok := c.request["model"].(string); ok {
+		p.Model = model
+	}
+	return p
 }
 
 func protocolFor(tb testing.TB, api string, stream bool) *Protocol {

@@ -55,7 +55,7 @@ type Limits struct {
 
 // Want is what the decoder must know of the request.
 type Want struct {
-	Model     string // asked for
+	Model     string // asked for; "": the protocol's
 	MaxTokens int    // asked for
 	Limits    Limits
 	StoreText bool
@@ -72,7 +72,13 @@ type Answer struct {
 	SeenEmpty    []*int64
 	ClientDelay  []int64
 
-	Outcome       record.Outcome
+	Outcome record.Outcome
+	// Notes are the outcomes that apply beside Outcome, and of these words:
+	// no_done_marker, unclean_end and partial_event (how it ended),
+	// no_finish_reason (its API has none), content_filter, unknown_finish_reason,
+	// completed_at_cap, model_differs, no_content_type, null_event, empty_event and
+	// foreign_event (payloads that say nothing), invalid_utf8, think_tags,
+	// reasoning_names_differ, too_many_choices.
 	Notes         []string
 	Error         *record.AttemptError
 	HTTPStatus    *int

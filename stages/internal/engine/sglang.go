@@ -59,9 +59,9 @@ func (sglang) event(r *reading, name, data []byte) {
 		r.remark("foreign_event")
 		return
 	}
-	if n, ok := m[3].Int(); ok && n > 0 { // another choice, kept apart
+	if index, _ := indexOf(m[3]); index > 0 { // another choice, kept apart
 		if !r.live {
-			r.choice(int(min(n, 1<<31)))
+			r.choice(index)
 		}
 		return
 	}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"path/filepath"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"anvil/pipeline/prov"
 	"anvil/pipeline/stage"
 	"anvil/pipeline/store"
+	"anvil/schemas"
 )
 
 // restart ends the process that had the lab and begins another.
@@ -194,5 +196,21 @@ func TestARunThatGoesOnIsNotRemoved(t *testing.T) {
 	l.remove(r.ID)
 	if ids := l.runFolders(); len(ids) != 0 {
 		t.Errorf("runs %v are left", ids)
+	}
+}
+
+func TestCollectedFitsItsSchema(t *testing.T) {
+	l := newLab(t)
+	l.run(l.plan("look look"), Options{})
+	raw, err := json.Marshal(l.collect())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc any
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	if err := schemas.Check("anvil.run-gc/v1", doc); err != nil {
+		t.Error(err)
 	}
 }

@@ -58,9 +58,7 @@ const (
 
 var began = time.Date(2026, 11, 30, 9, 0, 0, 123456789, time.UTC)
 
-var tool = stage.Tool{Version: "0.1.0", RevisionReason: ptr("built without version control"), BinarySHA256: digest.FromBytes([]byte("binary"))}
-
-func ptr[T any](v T) *T { return &v }
+var tool = stage.Tool{Version: "0.1.0", RevisionReason: new("built without version control"), BinarySHA256: digest.FromBytes([]byte("binary"))}
 
 var reused = stage.NewLimitationSet(stage.Limitation{
 	Code: "run.reused-evidence", Severity: stage.Caveat, Origin: stage.OriginRun, AppliesTo: []string{"*"}, Text: "taken over",
@@ -105,7 +103,7 @@ func build(tb testing.TB, bp blueprint) built {
 	for i := range bp.nodes {
 		w.node(i)
 	}
-	must(tb, j.Append(prov.Line{Event: prov.RunFinished, Status: prov.OK, Exit: ptr(0)}))
+	must(tb, j.Append(prov.Line{Event: prov.RunFinished, Status: prov.OK, Exit: new(0)}))
 	must(tb, j.Close())
 	w.finish()
 	b := built{workspace: ws, store: s, id: thisRun, dir: dir}
@@ -119,7 +117,7 @@ func build(tb testing.TB, bp blueprint) built {
 // of files, and a disk would spend their time.
 func quickDir(tb testing.TB) string {
 	tb.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "anvil-test-")
+	dir, err := os.MkdirTemp("/dev/shm", "anvil-test-") //nolint:usetesting // TempDir cannot choose the file system
 	if err != nil {
 		return tb.TempDir()
 	}
@@ -158,7 +156,7 @@ func (w *work) inputs(i int) ([]prov.Input, stage.LimitationSet) {
 	union := stage.LimitationSet{}
 	for _, f := range n.from {
 		o, set := w.doc[f], w.inRun[f]
-		in := prov.Input{Port: "in", Ref: o.Ref, From: ptr(w.from[f]), Name: o.Name}
+		in := prov.Input{Port: "in", Ref: o.Ref, From: new(w.from[f]), Name: o.Name}
 		if w.bp.reference != nil {
 			set = w.bp.reference(i, len(ins), &in, set)
 		}
@@ -234,12 +232,12 @@ func (w *work) publish(n node, res prov.Result, body, rows []byte) {
 	b, err := prov.EncodeResult(res)
 	must(w.tb, err)
 	sum := w.put(b)
-	st := prov.ManifestStage{ID: n.id, Kind: n.kind, Status: prov.OK, How: ptr(prov.Executed), Attempt: ptr(1), ResultSHA256: &sum}
+	st := prov.ManifestStage{ID: n.id, Kind: n.kind, Status: prov.OK, How: new(prov.Executed), Attempt: new(1), ResultSHA256: &sum}
 	inRun := res.Limitations
 	line := prov.Line{Event: prov.StageFinished, Stage: n.id, Kind: n.kind, Attempt: 1, Status: prov.OK, Result: &sum}
 	if n.base {
-		st.How, line.Event = ptr(prov.TakenOver), prov.StageTakenOver
-		st.Added = ptr(w.putSet(reused))
+		st.How, line.Event = new(prov.TakenOver), prov.StageTakenOver
+		st.Added = new(w.putSet(reused))
 		line.Added = st.Added
 		inRun = inRun.Union(reused)
 	} else {
@@ -269,7 +267,7 @@ func (w *work) publish(n node, res prov.Result, body, rows []byte) {
 func (w *work) finish() {
 	all := stage.LimitationSet(nil).Union(w.inRun...)
 	m := prov.Manifest{
-		Run: thisRun, Base: ptr(baseRun), Tool: tool, Status: prov.OK, StartedAt: began, FinishedAt: began.Add(2 * time.Second), Stages: w.mst,
+		Run: thisRun, Base: new(baseRun), Tool: tool, Status: prov.OK, StartedAt: began, FinishedAt: began.Add(2 * time.Second), Stages: w.mst,
 		Plan: prov.ManifestPlan{
 			Name: "demo", Path: "plans/demo.yaml", SHA256: digest.FromBytes([]byte("name: demo\n")),
 			ResolvedSHA256: digest.FromBytes([]byte("{\"name\": \"demo\"}\n")),

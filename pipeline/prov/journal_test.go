@@ -122,8 +122,7 @@ func TestReopenJournalRefusesABrokenChain(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(d.Dir(), prov.JournalName), []byte("{\"seq\":1}\n"), 0o644))
 	_, _, err = prov.ReopenJournal(d, time.Now)
-	var broken *prov.ChainError
-	if !errors.As(err, &broken) {
+	if _, ok := errors.AsType[*prov.ChainError](err); !ok {
 		t.Errorf("got %v, want a *ChainError", err)
 	}
 }

@@ -13,5 +13,5 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	flag.Parse()
-	os.Exit(m.Run())
+	os.Exit(m.Run()) //nolint:forbidigo // the main function of the tests
 }

@@ -40,7 +40,7 @@ func rootsOf(ctx context.Context, dir string, r *Reader) (results, objects []dig
 	if err != nil {
 		return nil, nil, err
 	}
-	defer run.Close()
+	defer run.root.Close()
 	if run.Broken != nil {
 		return nil, nil, run.Broken
 	}

@@ -293,7 +293,7 @@ func summarize(dir string) Summary {
 		s.Status = unreadable
 		return s
 	}
-	defer r.Close()
+	defer r.root.Close()
 	if r.Broken != nil {
 		s.Status = unreadable
 		return s

@@ -229,7 +229,7 @@ func TestShownStageWithoutAResultIsThreeFields(t *testing.T) {
 func TestShowListsAttemptsOfOtherRunsThatResultsStandOn(t *testing.T) {
 	b := build(t, blueprint{lean: true, nodes: []node{{id: "a", kind: "grade"}, {id: "b", kind: "grade", from: []int{0}}}, manifest: func(m *prov.Manifest) {
 		m.Stages = m.Stages[1:] // as if b were restored and a were of another run
-		m.Stages[0].How = ptr(prov.Restored)
+		m.Stages[0].How = new(prov.Restored)
 	}})
 	doc, err := prov.Show(context.Background(), b.open(t), prov.NewReader(b.store))
 	must(t, err)

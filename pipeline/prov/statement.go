@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"anvil/pipeline/digest"
@@ -26,11 +27,13 @@ const (
 // urn:anvil:kind:<kind>:<contract>.
 const RunBuildType = "urn:anvil:run:1"
 
+// The names of in-toto and SLSA are theirs, hence nolint.
+
 // A Statement is an in-toto Statement v1.
 type Statement struct {
-	Type          string     `json:"_type"`
+	Type          string     `json:"_type"` //nolint:tagliatelle
 	Subject       []Resource `json:"subject"`
-	PredicateType string     `json:"predicateType"`
+	PredicateType string     `json:"predicateType"` //nolint:tagliatelle
 	Predicate     Predicate  `json:"predicate"`
 }
 
@@ -39,22 +42,22 @@ type Resource struct {
 	Name        string            `json:"name,omitempty"`
 	URI         string            `json:"uri,omitempty"`
 	Digest      map[string]string `json:"digest,omitempty"`
-	MediaType   string            `json:"mediaType,omitempty"`
+	MediaType   string            `json:"mediaType,omitempty"` //nolint:tagliatelle
 	Annotations map[string]any    `json:"annotations,omitempty"`
 }
 
 // A Predicate is a SLSA provenance v1.
 type Predicate struct {
-	BuildDefinition BuildDefinition `json:"buildDefinition"`
-	RunDetails      RunDetails      `json:"runDetails"`
+	BuildDefinition BuildDefinition `json:"buildDefinition"` //nolint:tagliatelle
+	RunDetails      RunDetails      `json:"runDetails"`      //nolint:tagliatelle
 }
 
 // A BuildDefinition says what went in.
 type BuildDefinition struct {
-	BuildType            string          `json:"buildType"`
-	ExternalParameters   json.RawMessage `json:"externalParameters"`
-	InternalParameters   json.RawMessage `json:"internalParameters"`
-	ResolvedDependencies []Resource      `json:"resolvedDependencies"`
+	BuildType            string          `json:"buildType"`            //nolint:tagliatelle
+	ExternalParameters   json.RawMessage `json:"externalParameters"`   //nolint:tagliatelle
+	InternalParameters   json.RawMessage `json:"internalParameters"`   //nolint:tagliatelle
+	ResolvedDependencies []Resource      `json:"resolvedDependencies"` //nolint:tagliatelle
 }
 
 // RunDetails say who did it and when.
@@ -72,9 +75,9 @@ type Builder struct {
 
 // Metadata identify the execution.
 type Metadata struct {
-	InvocationID string    `json:"invocationId"`
-	StartedOn    time.Time `json:"startedOn"`
-	FinishedOn   time.Time `json:"finishedOn"`
+	InvocationID string    `json:"invocationId"` //nolint:tagliatelle
+	StartedOn    time.Time `json:"startedOn"`    //nolint:tagliatelle
+	FinishedOn   time.Time `json:"finishedOn"`   //nolint:tagliatelle
 }
 
 // Encode writes the statement: the same statement gives the same bytes.
@@ -145,9 +148,7 @@ func sha256Of(d digest.Digest) map[string]string { return map[string]string{"sha
 
 func resource(name, mediaType string, ref stage.Ref, more map[string]any) Resource {
 	a := map[string]any{"schema": string(ref.Schema), "size": ref.Size, "limitations": ref.Limitations.String()}
-	for k, v := range more {
-		a[k] = v
-	}
+	maps.Copy(a, more)
 	return Resource{Name: name, MediaType: mediaType, Digest: sha256Of(ref.SHA256), Annotations: a}
 }
 

@@ -147,13 +147,13 @@ func (v *verifier) record() {
 	if rec == nil {
 		return
 	}
-	for _, o := range v.published()[rec.Stage+"/"+rec.Name] {
-		if o.SHA256 != rec.SHA256 {
-			v.disagrees(rec.Stage, rec.Name, o.SHA256.String(), rec.SHA256.String(), "run.json names another record than the stage made")
-		}
-		return
+	made := v.published()[rec.Stage+"/"+rec.Name]
+	switch {
+	case len(made) == 0:
+		v.disagrees(rec.Stage, rec.Name, "", rec.SHA256.String(), "run.json names a record that no stage made")
+	case made[0].SHA256 != rec.SHA256:
+		v.disagrees(rec.Stage, rec.Name, made[0].SHA256.String(), rec.SHA256.String(), "run.json names another record than the stage made")
 	}
-	v.disagrees(rec.Stage, rec.Name, "", rec.SHA256.String(), "run.json names a record that no stage made")
 }
 
 // journalAgrees compares the result that the journal says last of each stage
@@ -312,7 +312,7 @@ func (v *verifier) hashObjects(ctx context.Context) error {
 		return err
 	}
 	for i, err := range errs {
-		if err != nil && !(order[i].sum == emptySet && errors.Is(err, fs.ErrNotExist)) {
+		if err != nil && (order[i].sum != emptySet || !errors.Is(err, fs.ErrNotExist)) {
 			v.unreadable(err, order[i])
 		}
 	}

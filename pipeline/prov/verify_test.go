@@ -155,7 +155,7 @@ func TestVerifySaysWhatKindOfFaultItFound(t *testing.T) {
 		"set of limitations":      {manifest(func(m *prov.Manifest) { m.Limitations.SHA256 = *m.Stages[1].ResultSHA256 }), prov.LimitationLost, ""},
 		"kind of a stage":         {manifest(func(m *prov.Manifest) { m.Stages[2].Kind = "import" }), prov.ManifestDisagrees, "grade"},
 		"way of a stage":          {manifest(func(m *prov.Manifest) { m.Stages[2].How = nil }), prov.ManifestDisagrees, "grade"},
-		"result taken for own":    {manifest(func(m *prov.Manifest) { m.Stages[0].How = ptr(prov.Executed) }), prov.ManifestDisagrees, "weights"},
+		"result taken for own":    {manifest(func(m *prov.Manifest) { m.Stages[0].How = new(prov.Executed) }), prov.ManifestDisagrees, "weights"},
 		"added limitations":       {manifest(func(m *prov.Manifest) { m.Stages[0].Added = nil }), prov.JournalDisagrees, "weights"},
 		"result of no journal":    {manifest(func(m *prov.Manifest) { m.Stages[2].ResultSHA256 = m.Stages[3].ResultSHA256 }), prov.JournalDisagrees, "grade"},
 		"another record":          {manifest(func(m *prov.Manifest) { m.Record.SHA256 = *m.Stages[1].ResultSHA256 }), prov.ManifestDisagrees, "validate"},

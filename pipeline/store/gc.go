@@ -68,7 +68,7 @@ func (s *Store) GC(ctx context.Context, opt GCOptions) (Collected, error) {
 	if err != nil {
 		return Collected{}, err
 	}
-	defer lock.Close()
+	defer lock.OS().Close()
 	if alone, err := disk.TryLockAlone(lock.OS()); err != nil || !alone {
 		return Collected{}, errors.Join(err, ErrCollecting)
 	}
@@ -298,7 +298,7 @@ func (c *collector) alone(do func() error) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() // and unlock
+	defer f.OS().Close() // and unlock
 	if err := disk.LockAlone(f.OS()); err != nil {
 		return err
 	}

@@ -162,8 +162,7 @@ func (h *holds) end(d *disk.Disk) error {
 		}
 		return nil
 	})
-	var gone *GoneError
-	if errors.As(err, &gone) {
+	if _, ok := errors.AsType[*GoneError](err); ok {
 		err = nil // with the whole store: nothing is held any more
 	}
 	err = errors.Join(err, h.file.Close(), h.lock.Close())

@@ -45,11 +45,11 @@ func (notFound) Is(target error) bool { return target == fs.ErrNotExist }
 
 // What a write can run into that the user can mend; each has a Hint.
 type (
-	// FullError: no space, a quota, or the limit on a file's size.
+	// FullError says that there is no space, a quota, or a limit on a file's size.
 	FullError = disk.FullError
-	// ReadOnlyError: the workspace does not take writes.
+	// ReadOnlyError says that the workspace does not take writes.
 	ReadOnlyError = disk.ReadOnlyError
-	// GoneError: the workspace vanished.
+	// GoneError says that the workspace vanished.
 	GoneError = disk.GoneError
 )
 

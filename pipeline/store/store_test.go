@@ -45,7 +45,7 @@ func open(tb testing.TB, hook disk.Hook) *store.Store {
 // of files, and a disk would spend their time.
 func quickDir(tb testing.TB) string {
 	tb.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "anvil-test-")
+	dir, err := os.MkdirTemp("/dev/shm", "anvil-test-") //nolint:usetesting // TempDir cannot choose the file system
 	if err != nil {
 		return tb.TempDir()
 	}

@@ -188,9 +188,9 @@ func (s *Store) known(sum digest.Digest, size int64) (bool, error) {
 // drop closes and removes a temporary file; its own error would say less than
 // the one that led here.
 func (s *Store) drop(f *disk.File) {
-	f.Close()
+	_ = f.Close()
 	if d, err := s.writable(); err == nil {
-		d.Remove(f.Name())
+		_ = d.Remove(f.Name())
 	}
 }
 

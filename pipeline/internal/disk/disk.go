@@ -193,7 +193,7 @@ func (d *Disk) replace(name string, content []byte, settle func(*File) error) er
 	}
 	err := d.Rename(temp, name)
 	if err != nil {
-		d.root.Remove(temp)
+		_ = d.root.Remove(temp) // err says more
 	}
 	return err
 }
@@ -217,7 +217,7 @@ func (d *Disk) fill(name string, flag int, content []byte, settle func(*File) er
 		err = settle(f)
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		d.root.Remove(name)
+		_ = d.root.Remove(name) // err says more
 	}
 	return err
 }

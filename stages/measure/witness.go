@@ -31,6 +31,8 @@ type witness struct {
 	lags              []int64
 	edges             []edge
 	events, coalesced int
+	firstOutputs      int // attempts with output
+	firstCoalesced    int // of them, those whose first output came together with later output
 	answered          int // successes
 	unknownUsage      int // of them
 	written           int // requests that reached the server whole, each try for itself
@@ -60,6 +62,12 @@ func (w *witness) count(a *record.Attempt) {
 	}
 	w.events += len(a.ArrivalKinds)
 	w.coalesced += strings.Count(a.Coalesced, "1")
+	if a.Coalesced != "" {
+		w.firstOutputs++
+		if a.Coalesced[0] == '1' {
+			w.firstCoalesced++
+		}
+	}
 	if a.Outcome.Success() {
 		w.answered++
 		if a.Usage.Output == nil {
@@ -134,6 +142,8 @@ const (
 	busyShare = 0.7
 	fullShare = 0.9
 	waitLimit = 20 * time.Millisecond // scheduling latency, p99
+
+	coalescedLimit = 0.01 // share of answers whose first output is no arrival of its own
 )
 
 type clientLimits struct {
@@ -164,6 +174,8 @@ func (w *witness) lag(l load.Lags) string {
 	switch {
 	case w.drive.Waits() > 0:
 		return fmt.Sprintf("%d times a worker waited for the capture file", w.drive.Waits())
+	case float64(w.firstCoalesced) > coalescedLimit*float64(w.firstOutputs):
+		return fmt.Sprintf("in %d of %d answers the first output was read together with later output", w.firstCoalesced, w.firstOutputs)
 	case l.P99US != nil && *l.P99US > l.BudgetUS:
 		return fmt.Sprintf("send lag p99 %.1f ms, budget %.1f ms", *l.P99US/1e3, l.BudgetUS/1e3)
 	}

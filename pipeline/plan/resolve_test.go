@@ -399,3 +399,29 @@ func TestNoValueOfASecretIsLookedUp(t *testing.T) {
 		t.Errorf("a password in a URL gives %v", err)
 	}
 }
+
+// Off is a word that several keys take; sizes are keys of a distribution. Both
+// are written without quotes.
+func TestPlainWordsAndSizesNeedNoQuotes(t *testing.T) {
+	p := mustParse(t, `schema: anvil.plan/v1
+name: plain
+endpoints: {target: {base_url: null, metrics: off}}
+stages:
+  - id: scout
+    uses: scout
+    with: {endpoint: target, canary: off, cache_reset: off, workload: {source: synthetic, context_tokens: {choices: {128: 1, 512: 2.5}}}}
+`, plan.Options{})
+	with := stageOf(t, p, "scout").With
+	for pointer, want := range map[string]string{
+		"/canary": `"off"`, "/cache_reset": `"off"`, "/endpoint/metrics": `"off"`, "/workload/context_tokens/choices/512": "2.5",
+	} {
+		if got := at(t, with, pointer); got != want {
+			t.Errorf("%s is %s, want %s", pointer, got, want)
+		}
+	}
+	_, err := parse(strings.ReplaceAll(measuring, `"${params.keep}"`, "off"), plan.Options{Getenv: rack})
+	want := []string{"14:19 stages[0].with.store_text: must be true or false, not text"}
+	if diff := cmp.Diff(want, places(err)); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}

@@ -121,9 +121,10 @@ func list[T any](d *quick, v jsontree.Value, read func(jsontree.Value) T) []T {
 			out = append(out, read(e))
 		}
 		return out
+	default:
+		d.ok = false
+		return nil
 	}
-	d.ok = false
-	return nil
 }
 
 func (d *quick) integer(v jsontree.Value) int64 {

@@ -47,8 +47,7 @@ func (c *checker) eachLine(lines *LineReader, row func(v jsontree.Value, pointer
 }
 
 func faultRule(err error) string {
-	var e *jsontree.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*jsontree.Error](err); ok {
 		return string(e.Fault)
 	}
 	return string(jsontree.Syntax)

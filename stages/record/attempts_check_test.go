@@ -21,10 +21,10 @@ import (
 )
 
 func TestAttemptsHold(t *testing.T) {
-	shed := &Attempt{Index: 1, Client: "c0", Outcome: OutcomeClientShed, MaxOutputTokens: 8, Usage: Usage{Source: "none", Reason: ref("not sent")}, TextSHA256: sampleAttempt(0).TextSHA256, T: Stamps{Due: ref(int64(5))}, ClientDelay: []int64{}}
+	shed := &Attempt{Index: 1, Client: "c0", Outcome: OutcomeClientShed, MaxOutputTokens: 8, Usage: Usage{Source: "none", Reason: new("not sent")}, TextSHA256: sampleAttempt(0).TextSHA256, T: Stamps{Due: new(int64(5))}, ClientDelay: []int64{}}
 	h := sampleHeader()
-	h.Planned = ref(2)
-	h.Endpoint.BaseURL = ref("http://127.0.0.1:1/v1")
+	h.Planned = new(2)
+	h.Endpoint.BaseURL = new("http://127.0.0.1:1/v1")
 	var out bytes.Buffer
 	w, err := NewAttemptsWriter(&out, h)
 	if err != nil {
@@ -164,12 +164,12 @@ func TestAttemptsAreCheckedInConstantMemory(t *testing.T) {
 }
 
 // writeLongAttempts writes so many bytes of JSON and says how many.
-func writeLongAttempts(t testing.TB, path string, size int64) (written int64) {
-	t.Helper()
+func writeLongAttempts(tb testing.TB, path string, size int64) (written int64) {
+	tb.Helper()
 	var perRow int64 // rows differ by some bytes
 	f, err := os.Create(path)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	w, err := NewAttemptsWriter(f, AttemptsHeader{Client: "c0", Stamps: "kernel", Clock: sampleHeader().Clock})
 	for i := 0; err == nil && written < size; i++ {
@@ -177,7 +177,7 @@ func writeLongAttempts(t testing.TB, path string, size int64) (written int64) {
 		if i == 0 {
 			row, err := json.Marshal(a)
 			if err != nil {
-				t.Fatal(err)
+				tb.Fatal(err)
 			}
 			perRow = int64(len(row))
 		}
@@ -185,7 +185,7 @@ func writeLongAttempts(t testing.TB, path string, size int64) (written int64) {
 		written += perRow
 	}
 	if err := errors.Join(err, w.Close("completed"), f.Close()); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return written
 }
@@ -226,8 +226,8 @@ func longAttempt(i int) *Attempt {
 		a.ClientDelay = append(a.ClientDelay, int64(next()%5000))
 	}
 	a.ArrivalKinds, a.Coalesced = strings.Repeat("c", events), strings.Repeat("0", events)
-	a.T.FirstOutput, a.T.FirstContent, a.T.LastOutput, a.T.End = ref(a.Arrivals[0]), ref(a.Arrivals[0]), ref(at), ref(at+1)
-	a.Text, a.TextTruncated = ref(fmt.Sprintf("%x", next())), true
+	a.T.FirstOutput, a.T.FirstContent, a.T.LastOutput, a.T.End = new(a.Arrivals[0]), new(a.Arrivals[0]), new(at), new(at+1)
+	a.Text, a.TextTruncated = new(fmt.Sprintf("%x", next())), true
 	return a
 }
 

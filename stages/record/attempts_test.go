@@ -15,64 +15,62 @@ import (
 	"anvil/pipeline/digest"
 )
 
-func ref[T any](v T) *T { return &v }
-
 // sampleAttempt is a whole attempt as the contract shows it.
 func sampleAttempt(i int) *Attempt {
 	request := digest.FromBytes(fmt.Append(nil, "request", i))
 	at := int64(i) * 1_000_000
 	return &Attempt{
-		Index: i, Client: "c0", Item: ref("case-03"), PromptSHA256: digest.FromBytes(fmt.Append(nil, "prompt", i)),
-		RequestSHA256: &request, PlannedInputTokens: ref(4096), MaxOutputTokens: 10240,
+		Index: i, Client: "c0", Item: new("case-03"), PromptSHA256: digest.FromBytes(fmt.Append(nil, "prompt", i)),
+		RequestSHA256: &request, PlannedInputTokens: new(4096), MaxOutputTokens: 10240,
 		T: Stamps{
-			Due: ref(at), Start: ref(at + 41_000), Connected: ref(at + 120_000), Sent: ref(at + 121_000), Written: ref(at + 130_000),
-			Headers: ref(at + 9_000_000), FirstByte: ref(at + 9_000_000), FirstOutput: ref(at + 9_800_000), FirstContent: ref(at + 15_000_000),
-			LastOutput: ref(at + 88_000_000), End: ref(at + 88_100_000),
+			Due: new(at), Start: new(at + 41_000), Connected: new(at + 120_000), Sent: new(at + 121_000), Written: new(at + 130_000),
+			Headers: new(at + 9_000_000), FirstByte: new(at + 9_000_000), FirstOutput: new(at + 9_800_000), FirstContent: new(at + 15_000_000),
+			LastOutput: new(at + 88_000_000), End: new(at + 88_100_000),
 		},
 		Arrivals: []int64{at + 9_800_000, 5_200_000, 73_000_000}, ArrivalKinds: "rcc", Coalesced: "000",
 		SeenEmpty: []*int64{nil, nil, nil}, ClientDelay: []int64{3000, 2000, 900},
-		Outcome: OutcomeOK, HTTPStatus: ref(200), FinishReasons: []string{"stop"}, DoneMarker: true, Model: ref("glm-5.3-flash"),
-		Usage: Usage{Input: ref(int64(4070)), Output: ref(int64(231)), Reasoning: ref(int64(80)), Cached: ref(int64(0)), Source: "final"},
-		Text:  ref("né <b>"), Reasoning: ref("…"), TextSHA256: digest.FromBytes([]byte("né <b>")), Choices: 1,
+		Outcome: OutcomeOK, HTTPStatus: new(200), FinishReasons: []string{"stop"}, DoneMarker: true, Model: new("glm-5.3-flash"),
+		Usage: Usage{Input: new(int64(4070)), Output: new(int64(231)), Reasoning: new(int64(80)), Cached: new(int64(0)), Source: "final"},
+		Text:  new("né <b>"), Reasoning: new("…"), TextSHA256: digest.FromBytes([]byte("né <b>")), Choices: 1,
 	}
 }
 
 func sampleHeader() AttemptsHeader {
 	return AttemptsHeader{
 		Client: "c0", Endpoint: AttemptsEndpoint{API: "openai-chat", Model: "m"}, Load: map[string]any{"mode": "closed"},
-		Planned: ref(3), Stamps: "kernel", Clock: AttemptsClock{WallStartAt: "2026-11-30T09:00:00.000000001Z", WallStartUnixNS: 1796029200000000001},
+		Planned: new(3), Stamps: "kernel", Clock: AttemptsClock{WallStartAt: "2026-11-30T09:00:00.000000001Z", WallStartUnixNS: 1796029200000000001},
 		Seed: 7, Request: AttemptsRequest{Protocol: "capacity-v4-reasoning", MaxTokens: 10240},
 	}
 }
 
-func writeAttempts(t testing.TB, attempts ...*Attempt) []byte {
-	t.Helper()
+func writeAttempts(tb testing.TB, attempts ...*Attempt) []byte {
+	tb.Helper()
 	var out bytes.Buffer
 	w, err := NewAttemptsWriter(&out, sampleHeader())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	for _, a := range attempts {
 		if err := w.Write(a); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	if err := w.Close("completed"); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return out.Bytes()
 }
 
-func plain(t testing.TB, packed []byte) []byte {
-	t.Helper()
+func plain(tb testing.TB, packed []byte) []byte {
+	tb.Helper()
 	r, err := Decompress(bytes.NewReader(packed))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer r.Close()
 	b, err := io.ReadAll(r)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return b
 }
@@ -129,7 +127,7 @@ func TestAttemptsHaveNoNullLists(t *testing.T) {
 
 func TestAttemptsFramesHoldWholeLines(t *testing.T) {
 	long := sampleAttempt(0)
-	long.Text = ref(strings.Repeat("<é>", 100_000))
+	long.Text = new(strings.Repeat("<é>", 100_000))
 	var attempts []*Attempt
 	for range 40 {
 		attempts = append(attempts, long)

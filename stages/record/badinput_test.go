@@ -4,22 +4,20 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"anvil/stages/internal/jsontree"
 )
 
 // seed returns the benchmark seed with a text replaced.
-func seed(t testing.TB, from, to string) []byte {
-	t.Helper()
-	src := testdata(t, seeds+"/benchmark-v1.json")
+func seed(tb testing.TB, from, to string) []byte {
+	tb.Helper()
+	src := testdata(tb, seeds+"/benchmark-v1.json")
 	out := bytes.Replace(src, []byte(from), []byte(to), 1)
 	if from != "" && bytes.Equal(src, out) {
-		t.Fatalf("%q is not in the seed", from)
+		tb.Fatalf("%q is not in the seed", from)
 	}
 	return out
 }
@@ -57,33 +55,6 @@ func TestBadInputIsOneClearLine(t *testing.T) {
 		if got := Exit([]Report{r}, false); got != c.exit {
 			t.Errorf("%s: exit %d, want %d", name, got, c.exit)
 		}
-	}
-}
-
-func TestWhatIsNoFileIsOneClearLine(t *testing.T) {
-	dir := t.TempDir()
-	fifo := filepath.Join(dir, "fifo.json")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Skip(err)
-	}
-	empty := filepath.Join(dir, "empty")
-	if err := os.Mkdir(empty, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for arg, want := range map[string]string{
-		fifo: "it is a FIFO, not a file", empty: "no file below it ends in", filepath.Join(dir, "absent.json"): "no such file",
-		filepath.Join(dir, "*.none"): "no file matches the pattern", "[": "",
-	} {
-		reports, err := Check(context.Background(), []string{arg}, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(reports) != 1 || reports[0].OK || !reports[0].Unreadable || !strings.Contains(reports[0].Problems[0].Text, want) || Exit(reports, false) != 2 {
-			t.Errorf("%s: %+v, want one unreadable with %q", arg, reports, want)
-		}
-	}
-	if r := CheckFile(dir, Options{}); !strings.Contains(r.Problems[0].Text, "it is a directory") {
-		t.Errorf("a directory: %s", describe(r))
 	}
 }
 

@@ -150,7 +150,7 @@ func (b *capacityCell) checkMetrics() {
 	for name, v := range stored.Members() {
 		want, ok := computed[name]
 		if !ok {
-			b.unwitnessed(name, v)
+			b.unwitnessed(name)
 			continue
 		}
 		out = append(out, jsontree.Member{Name: name, Value: want})
@@ -173,7 +173,7 @@ func (b *capacityCell) adjustForShape(m metricSet) {
 	}
 }
 
-func (b *capacityCell) unwitnessed(name string, v jsontree.Value) {
+func (b *capacityCell) unwitnessed(name string) {
 	switch name {
 	case "prefix_cache_hit_avg", "content_chunks", "content_chunks_s":
 		return // no row holds what it is computed from

@@ -91,8 +91,8 @@ type BenchmarkAnswer struct {
 	TerminalObserved bool // the stream's end mark was seen
 }
 
-// What stands in a record for the embedded engine: a copied file must still
-// say what answered.
+// SimulatedGPU stands in a record of the embedded engine: a copied file must
+// still say what answered.
 const SimulatedGPU = "none (simulated)"
 
 // SimulatedEngine is the engine of a record that the embedded engine answered.

@@ -33,8 +33,8 @@ func measured(t *testing.T, src []byte) BenchmarkInput {
 		WallClockMS: *float(d.Get("wall_clock_ms")), TimestampPrecision: d.Get("timestamp_precision").Str(),
 		ClockDomainID: text(d.Get("clock_domain_id")), ConfigurationFingerprint: text(d.Get("configuration_fingerprint")),
 		BaseURL: d.Get("base_url").Str(), Model: d.Get("model").Str(), Engine: text(d.Get("engine")), GPU: text(d.Get("gpu")),
-		Concurrency: integer("concurrency"), ContextTokens: ref(integer("context_tokens")), ContextSeed: stamp("context_seed"),
-		MaxContextTokens: ref(integer("max_context_tokens")), MaxTokens: integer("max_tokens"), ResponseWords: integer("response_words"),
+		Concurrency: integer("concurrency"), ContextTokens: new(integer("context_tokens")), ContextSeed: stamp("context_seed"),
+		MaxContextTokens: new(integer("max_context_tokens")), MaxTokens: integer("max_tokens"), ResponseWords: integer("response_words"),
 		ControlledOutputPolicy: d.Get("controlled_output_policy").Str(), PromptCacheMode: d.Get("prompt_cache_mode").Str(),
 		SharedPrefixTokens: integer("shared_prefix_tokens"), RequestCanaries: boolean(d.Get("request_canaries")),
 		Temperature: sampling("temperature"), TopP: sampling("top_p"), ThinkingMode: d.At("serve_flags", "thinking_mode").Str(),
@@ -105,7 +105,7 @@ func float(v jsontree.Value) *float64 {
 
 func text(v jsontree.Value) *string {
 	if v.Is(jsontree.String) {
-		return ref(v.Str())
+		return new(v.Str())
 	}
 	return nil
 }
@@ -130,18 +130,18 @@ func TestBenchmarkRecordsAreRebuiltByteForByte(t *testing.T) {
 }
 
 func TestBuiltRecordsHold(t *testing.T) {
-	answer := BenchmarkRow{E2EMS: 900, FirstOutputMS: ref(100.5), OutputTokens: ref(int64(40)), PromptTokens: ref(int64(500)), ReasoningChunks: 40}
+	answer := BenchmarkRow{E2EMS: 900, FirstOutputMS: new(100.5), OutputTokens: new(int64(40)), PromptTokens: new(int64(500)), ReasoningChunks: 40}
 	row := func(i int, usage bool) BenchmarkRow {
-		r := BenchmarkRow{Index: i, PlannedContextTokens: 512, FirstOutputMS: ref(100.0 + float64(i)), TTFTMS: ref(200.0), E2EMS: 1000, ContentChunks: 30, ReasoningChunks: 2}
+		r := BenchmarkRow{Index: i, PlannedContextTokens: 512, FirstOutputMS: new(100.0 + float64(i)), TTFTMS: new(200.0), E2EMS: 1000, ContentChunks: 30, ReasoningChunks: 2}
 		if usage {
-			r.PromptTokens, r.OutputTokens, r.CachedTokens = ref(int64(500)), ref(int64(64)), ref(int64(250))
+			r.PromptTokens, r.OutputTokens, r.CachedTokens = new(int64(500)), new(int64(64)), new(int64(250))
 		}
 		return r
 	}
 	base := BenchmarkInput{
 		Protocol: "capacity-v4-reasoning", StartedUnixNS: 1789665664_000000000, FinishUnixNS: 1789665668_500000000, WallClockMS: 4500, BaseURL: "http://127.0.0.1:9/v1",
-		Model: "m", Engine: ref(SimulatedEngine("v0.1.0")), GPU: ref(SimulatedGPU), Concurrency: 1, ContextTokens: ref(512), MaxTokens: 64,
-		ControlledOutputPolicy: "observe", PromptCacheMode: "unique", Temperature: SamplingInput{Effective: ref(0.0)}, ThinkingMode: "default",
+		Model: "m", Engine: new(SimulatedEngine("v0.1.0")), GPU: new(SimulatedGPU), Concurrency: 1, ContextTokens: new(512), MaxTokens: 64,
+		ControlledOutputPolicy: "observe", PromptCacheMode: "unique", Temperature: SamplingInput{Effective: new(0.0)}, ThinkingMode: "default",
 	}
 	for name, c := range map[string]struct {
 		rows     []BenchmarkRow
@@ -182,7 +182,7 @@ func TestServingCellIsRebuiltByteForByte(t *testing.T) {
 	}
 	finished := time.Date(2026, 9, 20, 14, 32, 32, 769010000, time.UTC)
 	dep, perf := d.Get("deployment"), d.Get("performance")
-	integer := func(v jsontree.Value) *int { n, _ := v.Int(); return ref(int(n)) }
+	integer := func(v jsontree.Value) *int { n, _ := v.Int(); return new(int(n)) }
 	in := ServingCellInput{
 		PublicID: "glm53-flash-stock-serving-4k-c1-pilot", StartedAt: time.Date(2026, 9, 20, 14, 31, 36, 83421000, time.UTC), CompletedAt: &finished,
 		Status: "completed", EvidenceMode: "actual_inference", SuiteVersion: "serving-performance-v1",
@@ -194,18 +194,18 @@ func TestServingCellIsRebuiltByteForByte(t *testing.T) {
 			SourceURL: text(dep.Get("source_url")),
 		},
 		TargetInputTokens: *integer(perf.Get("target_input_tokens")), ClientConcurrencyLimit: 1, CacheState: perf.Get("cache_state").Str(), TokenAccounting: perf.Get("token_accounting").Str(),
-		BatchDurationSeconds: ref(37.15299845696427),
+		BatchDurationSeconds: new(37.15299845696427),
 	}
 	for i, k := range d.Get("cases").Elems() {
 		c := ServingCellCase{
-			Outcome: k.Get("outcome").Str(), ModelVerified: true, Answered: true, DurationMS: float(k.Get("duration_ms")), InputTokens: ref(int64(3704)), OutputTokens: ref(int64(100)),
-			FirstGeneratedMS: ref(2563.1885), FirstFinalMS: ref(3322.550),
+			Outcome: k.Get("outcome").Str(), ModelVerified: true, Answered: true, DurationMS: float(k.Get("duration_ms")), InputTokens: new(int64(3704)), OutputTokens: new(int64(100)),
+			FirstGeneratedMS: new(2563.1885), FirstFinalMS: new(3322.550),
 		}
 		switch i {
 		case 0:
-			c.InputTokens, c.OutputTokens = ref(int64(3735)), ref(int64(87)) // 787 in all
+			c.InputTokens, c.OutputTokens = new(int64(3735)), new(int64(87)) // 787 in all
 		case 4, 5, 6, 7:
-			c.FirstFinalMS = ref(3322.551)
+			c.FirstFinalMS = new(3322.551)
 		}
 		in.Cases = append(in.Cases, c)
 	}
@@ -256,7 +256,7 @@ func TestLiveRunIsRebuiltByteForByte(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := d.Get("run_context")
-	in := LiveRunInput{DurationS: 3.42788, TTFTSLOMS: ref(500.0), Context: LiveContext{
+	in := LiveRunInput{DurationS: 3.42788, TTFTSLOMS: new(500.0), Context: LiveContext{
 		Model: c.Get("model").Str(), Revision: text(c.Get("revision")), License: text(c.Get("license")), Device: text(c.Get("device")), Command: text(c.Get("command")), Scope: c.Get("scope").Str(),
 	}}
 	for name, v := range c.Get("source_sha256").Members() {

@@ -53,8 +53,7 @@ func openRegular(path string) (*os.File, error) {
 
 // cause leaves the path to the report, which names it.
 func cause(err error) error {
-	var p *os.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*os.PathError](err); ok {
 		return p.Err
 	}
 	return err
@@ -79,7 +78,7 @@ func (c *checker) read(r io.Reader) Report {
 	if err != nil {
 		return c.unreadable("file.unreadable", "%v", err)
 	}
-	defer src.close()
+	defer src.plain.Close()
 	if src.kind.Lines != nil {
 		c.kind(src.kind.ID)
 		src.kind.Lines(c, src.header, src.lines())
@@ -101,19 +100,20 @@ func (c *checker) read(r io.Reader) Report {
 // notJSON tells a text that is no JSON from one that is, but says something
 // twice or something that no reader can hold.
 func (c *checker) notJSON(text []byte, err error) Report {
-	var e *jsontree.Error
 	if len(text) == 0 {
 		return c.unreadable("file.empty", "the file is empty")
 	}
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*jsontree.Error](err)
+	if !ok {
 		return c.unreadable(string(jsontree.Syntax), "%v", err)
 	}
 	switch e.Fault {
 	case jsontree.DuplicateKey, jsontree.NumberRange, jsontree.Surrogate:
 		c.problem("", string(e.Fault), jsontree.Value{}, nil, "%v", e)
 		return c.done()
+	default:
+		return c.unreadable(string(e.Fault), "%v", e)
 	}
-	return c.unreadable(string(e.Fault), "%v", e)
 }
 
 func (c *checker) document(doc jsontree.Value, text []byte) {

@@ -14,11 +14,11 @@ const (
 	seeds  = "../../testdata/seeds"
 )
 
-func testdata(t testing.TB, path string) []byte {
-	t.Helper()
+func testdata(tb testing.TB, path string) []byte {
+	tb.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return b
 }

@@ -2,6 +2,7 @@ package record
 
 import (
 	"math"
+	"slices"
 
 	"anvil/stages/internal/jsontree"
 )
@@ -38,12 +39,7 @@ func (f figure) any() any {
 // wants tells whether a value is there and of a type that can be compared; what
 // is not was reported by the schema.
 func wants(stored jsontree.Value, kinds ...jsontree.Kind) bool {
-	for _, k := range kinds {
-		if stored.Is(k) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(kinds, stored.Is)
 }
 
 // figureIs compares a stored number or null with what it must be.

@@ -112,7 +112,7 @@ func readDocument(path string) ([]byte, jsontree.Value, error) {
 	if err != nil {
 		return nil, jsontree.Value{}, err
 	}
-	defer src.close()
+	defer src.plain.Close()
 	text, err := src.bytes()
 	if err != nil {
 		return nil, jsontree.Value{}, err

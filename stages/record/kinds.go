@@ -122,7 +122,7 @@ func Recognise(r io.Reader) (schemas.ID, error) {
 	if err != nil {
 		return "", err
 	}
-	defer src.close()
+	defer src.plain.Close()
 	if src.kind.Lines != nil {
 		return src.kind.ID, nil
 	}
@@ -167,8 +167,9 @@ func describeKind(k jsontree.Kind) string {
 		return "an " + k.String()
 	case jsontree.Null:
 		return "null"
+	default:
+		return "a " + k.String()
 	}
-	return "a " + k.String()
 }
 
 func clip(s string, n int) string {

@@ -100,6 +100,7 @@ func splice(src []byte, v jsontree.Value, text string) []byte {
 
 // survivors are the scalars of which some other value is not caught.
 func survivors(t *testing.T, src []byte, remake func([]byte) []byte) (out []string, n int) {
+	t.Helper()
 	doc, err := jsontree.Parse(src)
 	if err != nil {
 		t.Fatal(err)
@@ -186,6 +187,25 @@ func compareSurvivors(t *testing.T, got []string, expected func(pointer string) 
 	}
 }
 
+// records.md 4: of the 414 numbers and booleans of an 8-request record changing
+// any one alone is caught for 396 at least.
+func TestTheEightRequestRecordMeetsTheBar(t *testing.T) {
+	src := testdata(t, filepath.Join(corpus, "glm-capacity-c4-16word-scout.json"))
+	n, missed := 0, []string{}
+	for _, p := range scalars(mustParse(t, src), "") {
+		if !p.v.Is(jsontree.Number) && !p.v.Is(jsontree.Bool) {
+			continue
+		}
+		n++
+		if r := CheckReader("mutant", bytes.NewReader(splice(src, p.v, others(p.v)[0])), Options{}); r.OK {
+			missed = append(missed, p.pointer)
+		}
+	}
+	if n != 414 || n-len(missed) < 396 {
+		t.Errorf("%d of %d are caught, want at least 396 of 414; missed: %s", n-len(missed), n, strings.Join(missed, " "))
+	}
+}
+
 // The run id of a serving cell is the digest of all the rest: nothing survives.
 func TestNoChangeOfTheServingCellSeedIsMissed(t *testing.T) {
 	got, n := survivors(t, testdata(t, filepath.Join(seeds, "serving-cell-record.json")), nil)
@@ -244,7 +264,7 @@ func TestWhatOnlyTheRunIDWitnesses(t *testing.T) {
 		if err != nil || !doc.Get("run_id").Is(jsontree.String) {
 			return src
 		}
-		public, _, ok := splitRunID(doc.Get("run_id").Str())
+		public, ok := splitRunID(doc.Get("run_id").Str())
 		id, err := MintRunID(src, public)
 		if !ok || err != nil {
 			return src

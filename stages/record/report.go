@@ -126,6 +126,7 @@ func storedText(v jsontree.Value) json.RawMessage {
 	switch v.Kind() {
 	case jsontree.Missing, jsontree.Array, jsontree.Object:
 		return json.RawMessage("null")
+	default:
 	}
 	if len(v.Raw()) > 512 {
 		return json.RawMessage("null")

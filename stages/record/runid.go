@@ -15,12 +15,12 @@ const runIDDigits = 12
 var runIDForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,159}$`)
 
 // splitRunID parts "<public id>-<12 hex>".
-func splitRunID(id string) (public, suffix string, ok bool) {
+func splitRunID(id string) (public string, ok bool) {
 	i := strings.LastIndexByte(id, '-')
 	if i < 1 || len(id)-i-1 != runIDDigits || strings.Trim(id[i+1:], "0123456789abcdef") != "" {
-		return "", "", false
+		return "", false
 	}
-	return id[:i], id[i+1:], true
+	return id[:i], true
 }
 
 // runIDDigest is the SHA-256 of the canonical form of the record with its run
@@ -74,7 +74,7 @@ func (c *checker) checkRunID(doc jsontree.Value) {
 	if !id.Is(jsontree.String) {
 		return
 	}
-	public, _, ok := splitRunID(id.Str())
+	public, ok := splitRunID(id.Str())
 	if !ok {
 		c.problem("/run_id", "run-id.form", id, nil, "want <public id>-<%d hex digits>", runIDDigits)
 		return

@@ -79,8 +79,6 @@ func (s *source) recognise() {
 	}
 }
 
-func (s *source) close() error { return s.plain.Close() }
-
 // lines reads what follows the header.
 func (s *source) lines() *LineReader {
 	return &LineReader{src: s.plain, buf: s.buf, line: 1, whole: true}

@@ -168,8 +168,9 @@ func (r Renderer) appendValue(out []byte, v Value, indent, pointer string) ([]by
 			o = append(o, Member{name, m})
 		}
 		return r.appendObject(out, o, indent, pointer)
+	default:
+		return append(out, v.Raw()...), nil
 	}
-	return append(out, v.Raw()...), nil
 }
 
 // AppendFloat appends the shortest digits that read back the same double: with

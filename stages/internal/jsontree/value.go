@@ -150,6 +150,7 @@ func (v Value) Len() int {
 		for range v.Members() {
 			n++
 		}
+	default:
 	}
 	return n
 }
@@ -238,8 +239,9 @@ func (v Value) Go(number func(text string) any) any {
 			out[name] = m.Go(number)
 		}
 		return out
+	default:
+		return nil
 	}
-	return nil
 }
 
 // Equal tells whether two values are the same but for white space, escapes,
@@ -275,8 +277,9 @@ func Equal(a, b Value) bool {
 			}
 		}
 		return true
+	default:
+		return bytes.Equal(a.Raw(), b.Raw())
 	}
-	return bytes.Equal(a.Raw(), b.Raw())
 }
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")

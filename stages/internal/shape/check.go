@@ -87,6 +87,7 @@ func (c *checker) check(s *Schema, v jsontree.Value, pointer string) {
 		c.object(s, v, pointer)
 	case jsontree.Array:
 		c.array(s, v, pointer)
+	default:
 	}
 	for _, a := range s.all {
 		c.check(a, v, pointer)
@@ -112,8 +113,9 @@ func describe(v jsontree.Value) string {
 		return "null"
 	case jsontree.Array, jsontree.Object:
 		return "an " + v.Kind().String()
+	default:
+		return "a " + v.Kind().String()
 	}
-	return "a " + v.Kind().String()
 }
 
 func words(list []any) string {
@@ -160,6 +162,7 @@ func (c *checker) scalar(s *Schema, v jsontree.Value, pointer string) {
 				c.fail(pointer, "format", v, "is no RFC 3339 time")
 			}
 		}
+	default:
 	}
 }
 

@@ -43,10 +43,9 @@ type Schema struct {
 	format               string
 	unique               bool
 
-	anyOf, oneOf   []*Schema
-	cond, yes, no  *Schema
-	not            *Schema
-	hasConditional bool
+	anyOf, oneOf  []*Schema
+	cond, yes, no *Schema
+	not           *Schema
 }
 
 // Compile returns the schema of an id, compiling at the first call. The error
@@ -277,6 +276,7 @@ func valueText(v jsontree.Value) string {
 		f, _ := v.Float()
 		text, _ := enumText(f)
 		return text
+	default:
+		return string(v.Raw())
 	}
-	return string(v.Raw())
 }

@@ -69,7 +69,7 @@ func may(p string) func(dep string) bool {
 	case p == "anvil/pipeline":
 		return with("anvil/pipeline/...")
 	case strings.HasPrefix(p, "anvil/stages/internal/"):
-		return with("anvil/stages/internal/...", "anvil/stages/record")
+		return with("anvil/stages/internal/...", "anvil/stages/record", "anvil/stages/sim")
 	case slices.Contains(shared, p):
 		return with("anvil/stages/internal/...", "anvil/stages/record", "anvil/stages/derive")
 	case isKind(p):

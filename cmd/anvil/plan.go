@@ -14,9 +14,11 @@ import (
 )
 
 func newPlanCommand(a *app) *cobra.Command {
-	return group("plan", "Check, show and run plans",
+	return group("plan", "Check, show, explain and run plans",
 		newPlanCheckCommand(a),
 		newPlanShowCommand(a),
+		newPlanGraphCommand(a),
+		newPlanExplainCommand(a),
 		newPlanRunCommand(a),
 	)
 }

@@ -42,15 +42,26 @@ after them as a plain run does: pure ones are restored when their key is known.`
 		RunE: func(c *cobra.Command, args []string) error { return a.planRun(c.Context(), args[0], f) },
 	}
 	setFlag(c, &f.sets)
+	selectionFlags(c, f)
 	flags := c.Flags()
-	flags.StringSliceVar(&f.opt.Only, "only", nil, "stages to execute on a base run's evidence")
-	flags.StringSliceVar(&f.opt.From, "from", nil, "stages to run, with everything after them, on a base run's evidence")
-	flags.StringVar(&f.opt.Base, "base", "", "the base run; default: the newest of this plan that serves")
 	flags.BoolVar(&f.opt.DryRun, "dry-run", false, "say what would run and run nothing")
 	flags.BoolVar(&f.opt.Wait, "wait", false, "wait for locks that other processes hold")
 	flags.IntVar(&f.jobs, "jobs", 0, "stages that may run at once; 0: one a core")
 	flags.BoolVar(&f.quiet, "quiet", false, "on stderr only what needs attention")
 	return c
+}
+
+// selectionFlags say what of a plan to run and on what to build.
+func selectionFlags(c *cobra.Command, f *planRunFlags) {
+	flags := c.Flags()
+	flags.StringSliceVar(&f.opt.Only, "only", nil, "stages to execute on a base run's evidence")
+	flags.StringSliceVar(&f.opt.From, "from", nil, "stages to run, with everything after them, on a base run's evidence")
+	flags.StringSliceVar(&f.opt.Force, "force", nil, "stages to execute although their key is known")
+	flags.StringVar(&f.opt.Resume, "resume", "", "go on with an unfinished run of this plan: the newest, or --resume=RUN")
+	flags.Lookup("resume").NoOptDefVal = pipeline.ResumeNewest
+	flags.StringVar(&f.opt.Reuse, "reuse", "", "a run whose observations are taken over where their keys are equal (limitation run.reused-evidence)")
+	flags.BoolVar(&f.opt.AcceptAborted, "accept-aborted", false, "take over what was aborted as well; the record says status aborted")
+	flags.StringVar(&f.opt.Base, "base", "", "the base run; default: the newest of this plan that serves")
 }
 
 func (a *app) planRun(ctx context.Context, file string, f *planRunFlags) error {
@@ -74,8 +85,12 @@ func (a *app) planRun(ctx context.Context, file string, f *planRunFlags) error {
 	ctx, stop := interruptible(ctx, &f.opt)
 	defer stop()
 	run, err := x.Run(ctx, p, f.opt)
+	if errors.Is(err, pipeline.ErrNothingUnfinished) {
+		fmt.Fprintf(a.stderr, "%s\n", line(err.Error()))
+		return nil
+	}
 	if run != nil && run.Decisions != nil {
-		return a.showDecisions(run)
+		return a.showDecisions(run.Base, run.Decisions)
 	}
 	if run != nil {
 		a.showRun(ctx, x.Store, run)
@@ -166,17 +181,6 @@ func interruptible(ctx context.Context, opt *pipeline.Options) (context.Context,
 }
 
 var errInterrupted = errors.New("interrupted")
-
-// showDecisions prints what a dry run would do.
-func (a *app) showDecisions(run *pipeline.Run) error {
-	if a.json {
-		return a.document(map[string]any{"base": orNull(run.Base), "stages": run.Decisions})
-	}
-	for _, d := range run.Decisions {
-		fmt.Fprintf(a.stdout, "%-20s %-10s %s\n", line(d.ID), d.Will, line(string(d.Reason)))
-	}
-	return nil
-}
 
 // refreshLine is the command that brings stale stages up to date.
 func refreshLine(args []string) string {

@@ -21,6 +21,10 @@ func newRunCommand(a *app) *cobra.Command {
 			Use: "show RUN", Short: "Show the stages of a run and its final record", Args: exactly("a run (an id, a prefix, a path or latest)"),
 			RunE: func(c *cobra.Command, args []string) error { return a.runShow(c.Context(), args[0]) },
 		},
+		newRunLogCommand(a),
+		newRunDiffCommand(a),
+		newRunRemoveCommand(a),
+		newRunCollectCommand(a),
 	)
 }
 

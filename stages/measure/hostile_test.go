@@ -359,7 +359,7 @@ func TestCanariesAndCodeWordsOfTheEmbeddedEngine(t *testing.T) {
 // Retried until it works and booked as a success without a word (gpustack
 // 1677): here every try stands in the attempt, and without retries it is refused.
 func TestEveryTryIsRecorded(t *testing.T) {
-	serve := func(t *testing.T) *hostile {
+	serve := func() *hostile {
 		return serveRaw(t, func(c net.Conn, n int) {
 			if n < 2 {
 				_, _ = io.WriteString(c, "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")
@@ -368,7 +368,7 @@ func TestEveryTryIsRecorded(t *testing.T) {
 			_, _ = io.WriteString(c, sse+chunks(delta("a"), finish("stop"), done)+last)
 		})
 	}
-	b := newBench(t, map[string]any{"base_url": serve(t).url, "sim": nil}, map[string]any{"load": closed(1, 1), "request_retries": 2})
+	b := newBench(t, map[string]any{"base_url": serve().url, "sim": nil}, map[string]any{"load": closed(1, 1), "request_retries": 2})
 	p, err := b.run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -386,7 +386,7 @@ func TestEveryTryIsRecorded(t *testing.T) {
 	if want := []record.Outcome{record.OutcomeRefusedLoad, record.OutcomeRefusedLoad, record.OutcomeOK}; !slices.Equal(outcomes, want) || a.Outcome != record.OutcomeOK {
 		t.Errorf("tries %v, outcome %s", outcomes, a.Outcome)
 	}
-	b = newBench(t, map[string]any{"base_url": serve(t).url, "sim": nil}, map[string]any{"load": closed(1, 1)})
+	b = newBench(t, map[string]any{"base_url": serve().url, "sim": nil}, map[string]any{"load": closed(1, 1)})
 	if p, err = b.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func proxy(t *testing.T) (url string, forwarded, tunnels *atomic.Int64) {
 }
 
 func tunnel(w http.ResponseWriter, host string) {
-	there, err := net.Dial("tcp", host) //nolint:noctx // ends with the connection
+	there, err := net.Dial("tcp", host)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return

@@ -11,7 +11,7 @@ import (
 	"anvil/stages/internal/target"
 )
 
-// probeLimit bounds one probe, and maxFact how much of its answer is read.
+// probeLimit bounds one probe, and maxFact how much of its answer is taken in.
 const (
 	probeLimit = 10 * time.Second
 	maxFact    = 4 << 20
@@ -27,23 +27,24 @@ func newProber(t *target.Target) *prober {
 	return &prober{target: t, client: t.HTTP(probeLimit)}
 }
 
-func (p *prober) get(ctx context.Context, url string) (status int, body []byte, err error) {
+func (p *prober) get(ctx context.Context, url string) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return 0, nil, err
+		return 0, err
 	}
 	req.Header = p.target.Header.Clone()
 	req.Header.Del("Content-Type")
 	req.Header.Set("Accept", "application/json, text/plain;q=0.9, */*;q=0.5")
 	resp, err := p.client.Do(req)
 	if err != nil {
-		return 0, nil, err
+		return 0, err
 	}
 	defer resp.Body.Close()
-	body, err = io.ReadAll(io.LimitReader(resp.Body, maxFact))
-	return resp.StatusCode, body, err
+	// Read it, so that the connection can be used again.
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxFact))
+	return resp.StatusCode, err
 }
 
 // Readiness says how the endpoint came to answer.
@@ -92,7 +93,7 @@ func (p *prober) look(ctx context.Context) (url string, status int, err error) {
 	if err != nil {
 		return "", 0, err
 	}
-	status, _, err = p.get(ctx, health)
+	status, err = p.get(ctx, health)
 	if err != nil {
 		return health, 0, err
 	}
@@ -106,7 +107,7 @@ func (p *prober) look(ctx context.Context) (url string, status int, err error) {
 	if err != nil {
 		return "", 0, err
 	}
-	status, _, err = p.get(ctx, models)
+	status, err = p.get(ctx, models)
 	if err == nil && (status >= 500 || status == http.StatusTooManyRequests) {
 		err = fmt.Errorf("%s answered %d", models, status)
 	}

@@ -14,7 +14,10 @@
 // package time.
 package load
 
-import "time"
+import (
+	"net/http"
+	"time"
+)
 
 // None is the stamp of what did not happen.
 const None int64 = -1
@@ -72,13 +75,11 @@ const (
 // Refused tells whether the server did not take the request on, or never saw it
 // whole: another try asks it for nothing twice.
 func (s *Sample) Refused() bool {
-	switch s.Ending {
-	case EndConnect, EndBroken:
+	if s.Ending == EndConnect || s.Ending == EndBroken {
 		return true
-	case EndNone, EndStalledFirst, EndStalledMid, EndTotal, EndAborted, EndCancel, EndShed:
-		return false
 	}
-	return s.Status == 429 || s.Status >= 500
+	whole := s.Ending != EndNone && s.Ending <= EndReset
+	return whole && (s.Status == http.StatusTooManyRequests || s.Status >= 500)
 }
 
 // A Fault is the cause of an ending, for people; Class is a short word.

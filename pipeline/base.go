@@ -222,8 +222,9 @@ func (r *earlierRun) standing(id string) (*standing, error) {
 	return s, err
 }
 
-// writtenNeeds are a parsed plan's needs as FindBase takes them.
-func writtenNeeds(p *plan.Plan) map[string][]string {
+// Needs are the needs of a parsed plan as FindBase takes them: the ids as the
+// plan writes them.
+func Needs(p *plan.Plan) map[string][]string {
 	of := make(map[string]string, len(p.Stages))
 	for _, st := range p.Stages {
 		of[st.ID] = st.Of

@@ -29,7 +29,7 @@ type execution struct {
 	reuse *earlierRun
 	kept  *earlierRun // the run itself, when it is resumed
 
-	history history         // for explanations
+	history history // for explanations
 
 	reader    *prov.Reader
 	files     fileCache
@@ -130,7 +130,7 @@ func (e *execution) runPrepared(ctx context.Context) (*Run, error) {
 // openEarlier opens the runs on which this one builds.
 func (e *execution) openEarlier(ctx context.Context) (err error) {
 	if len(e.opt.Only) > 0 || len(e.opt.From) > 0 {
-		base, err := e.x.FindBase(ctx, e.plan.Name, writtenNeeds(e.plan), e.opt)
+		base, err := e.x.FindBase(ctx, e.plan.Name, Needs(e.plan), e.opt)
 		if err != nil {
 			return err
 		}

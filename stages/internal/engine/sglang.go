@@ -6,14 +6,14 @@ import "anvil/stages/internal/engine/jsonview"
 // beginning, unless the server was told to send pieces.
 //
 // From its published documentation:
-// https://docs.sglang.ai/basic_usage/native_api.html
-// https://docs.sglang.ai/basic_usage/sampling_params.html
+// https://docs.sglang.io/basic_usage/native_api.html
+// https://docs.sglang.io/basic_usage/sampling_params.html
 type sglang struct{}
 
 func (sglang) API() string { return "sglang" }
 
 func (sglang) Proof() Proof {
-	return Proof{Source: "https://docs.sglang.ai/basic_usage/native_api.html"}
+	return Proof{Source: "https://docs.sglang.io/basic_usage/native_api.html"}
 }
 
 func (sglang) Path(string, bool) string { return "/generate" }

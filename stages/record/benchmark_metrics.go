@@ -146,17 +146,15 @@ func (b *capacityCell) checkMetrics() {
 	computed := capacityMetrics(b.rows, b.wall, b.eligible())
 	b.metrics = computed
 	b.adjustForShape(computed)
-	out := jsontree.Obj{}
 	for name, v := range stored.Members() {
-		want, ok := computed[name]
-		if !ok {
+		if want, ok := computed[name]; ok {
+			b.metricIs(name, v, want)
+		} else {
 			b.unwitnessed(name)
-			continue
 		}
-		out = append(out, jsontree.Member{Name: name, Value: want})
-		b.metricIs(name, v, want)
 	}
-	b.recomputed = append(b.recomputed, jsontree.Member{Name: "metrics", Value: out})
+	// All that the rows witness, also where an older shape did not state it.
+	b.recomputed = append(b.recomputed, jsontree.Member{Name: "metrics", Value: map[string]any(computed)})
 }
 
 // adjustForShape applies the rules that older shapes had for the same names.
@@ -165,8 +163,13 @@ func (b *capacityCell) adjustForShape(m metricSet) {
 		return
 	}
 	delete(m, "content_chunks_s") // its rule is not known
-	if !b.first {
-		delete(m, "content_chunks") // rows do not have the count
+	for name := range m {
+		if strings.HasPrefix(name, "request_canary_") || strings.HasPrefix(name, "controlled_output_") || name == "throughput_performance_eligible" {
+			delete(m, name)
+		}
+		if !b.first && (strings.HasPrefix(name, "time_to_first_output_") || name == "content_chunks" || name == "reasoning_chunks") {
+			delete(m, name) // rows do not have it
+		}
 	}
 	if tokens, ok := m["output_tokens"].(int64); ok && b.wall.ok && b.wall.v > 0 {
 		m["throughput_tok_s"] = Throughput(float64(tokens), b.wall.v) // of any population

@@ -14,7 +14,9 @@ import (
 
 // FuzzParse: whatever the bytes are, Parse ends, and either gives a plan whose
 // resolved form fits its schema and reads the same a second time, or problems
-// that each stand at a place of the file.
+// that each stand at a place of the file. The corpus in testdata/fuzz is from
+//
+//	go test ./pipeline/plan -run xx -fuzz FuzzParse -fuzztime 10m -fuzzminimizetime 5x
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"testdata/bad/*.yaml", "testdata/good/*.yaml", "../../plans/*.yaml"} {
 		files, err := filepath.Glob(pattern)

@@ -47,6 +47,9 @@ func (e *execution) execute(ctx context.Context, n *node) error {
 		if err != nil {
 			return e.refuse(n, codeOf(err, CodeInput), err)
 		}
+		if e.skips(n, b) {
+			return nil
+		}
 		a := &attempt{e: e, n: n, b: b, folder: e.folder, runID: e.id, number: n.attempts + 1}
 		n.attempts++
 		if err := a.run(ctx); err != nil {
@@ -63,6 +66,23 @@ func (e *execution) execute(ctx context.Context, n *node) error {
 		}
 		n.outcome = outcome{}
 	}
+}
+
+// skips asks a stage that may have nothing to do.
+func (e *execution) skips(n *node, b *bound) bool {
+	s, err := n.Kind.New(n.With)
+	if err != nil {
+		return false // the attempt will say so
+	}
+	skipper, ok := s.(stage.Skipper)
+	if !ok {
+		return false
+	}
+	reason, skip := skipper.Skip(b.stageInputs(e.x.Store))
+	if skip {
+		n.outcome = outcome{status: prov.Skipped, reason: e.secrets.Redact(reason)}
+	}
+	return skip
 }
 
 // paperFault tells a full or vanished disk, which fails the stage that met it
@@ -145,11 +165,6 @@ func (a *attempt) execute(ctx context.Context) (prov.Status, error) {
 		return prov.Failed, err
 	}
 	in := a.b.stageInputs(a.e.x.Store)
-	if skipper, ok := s.(stage.Skipper); ok {
-		if reason, skip := skipper.Skip(in); skip {
-			return prov.Skipped, errors.New(reason)
-		}
-	}
 	a.e.events.calls <- started{a.n, a.number, a.env.Progress, a.begun}
 	err = a.watched(ctx, s, in)
 	a.e.events.calls <- stopped{a.n}
@@ -302,10 +317,6 @@ func (a *attempt) guard(run func() error) (err error) {
 // in this order: a crash leaves the old state or the new one.
 func (a *attempt) publish(ctx context.Context, status prov.Status, failure error) error {
 	n, e := a.n, a.e
-	if status == prov.Skipped {
-		n.outcome = outcome{status: prov.Skipped, reason: e.secrets.Redact(failure.Error())}
-		return nil
-	}
 	set := a.limitations(status)
 	var outs []prov.Output
 	if status == prov.OK || status == prov.Aborted {

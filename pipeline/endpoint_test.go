@@ -193,6 +193,39 @@ func TestTheLockIsHeldToTheLastExclusiveStageAndNoLonger(t *testing.T) {
 	}
 }
 
+func TestAStageThatIsTakenOverDoesNotGiveTheLockBack(t *testing.T) {
+	a, b := sharing(t)
+	p := a.plan("scout look", "measure look scout", "grade make measure")
+	for _, id := range []string{"scout", "measure"} {
+		p.stage(id).Endpoint = &plan.Endpoint{BaseURL: "http://localhost:9"}
+	}
+	a.run(p, Options{})
+	a.do["measure"] = func(_ context.Context, _ stage.Env, _ stage.Inputs, out *stage.Outputs) error {
+		_, err := b.x.Run(context.Background(), endpointPlan(b, "http://localhost:9").Plan, Options{})
+		if busy := (*BusyError)(nil); !errors.As(err, &busy) {
+			t.Errorf("beside the measurement: %v, want busy", err)
+		}
+		return out.JSON("seen.json", map[string]any{})
+	}
+	wantStates(t, a.run(p, Options{From: []string{"measure"}}), "scout=ok/taken_over measure=ok/executed grade=ok/executed")
+}
+
+func TestAnInterruptEndsTheWait(t *testing.T) {
+	a, b := sharing(t)
+	release := a.held(endpointPlan(a, "http://localhost:9/v1"))
+	defer release()
+	interrupt := make(chan struct{})
+	b.seen.on = func(e event.Event) {
+		if e.Event == event.RunWaiting {
+			close(interrupt)
+		}
+	}
+	_, err := b.x.Run(t.Context(), endpointPlan(b, "http://localhost:9/v1").Plan, Options{Wait: true, Interrupt: interrupt})
+	if !errors.Is(err, ErrInterrupted) {
+		t.Errorf("got %v, want ErrInterrupted", err)
+	}
+}
+
 func TestWaitingRunsWhenTheHolderEnds(t *testing.T) {
 	a, b := sharing(t)
 	release := a.held(endpointPlan(a, "http://localhost:9/v1"))

@@ -169,6 +169,7 @@ func (e *execution) lockEndpoints(ctx context.Context) error {
 		if !n.spec.Exclusive || n.outcome.status != "" {
 			continue
 		}
+		n.locks = true
 		e.exclusive.Add(1)
 		if n.Endpoint == nil || n.Endpoint.BaseURL == "" {
 			continue
@@ -186,6 +187,9 @@ func (e *execution) lockEndpoints(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("lock endpoints: %w", err)
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer e.halt.watch(ctx, e.opt.Interrupt, func() { cancel(ErrInterrupted) })()
 	e.locks, err = lockEndpoints(ctx, dir, names, e.holder(), e.opt.Wait, e.waiting)
 	return err
 }
@@ -197,7 +201,7 @@ func (e *execution) waiting(busy *BusyError) {
 // lastExclusive gives the endpoint locks back after the last stage that could
 // use them.
 func (e *execution) lastExclusive(n *node) {
-	if n.spec.Exclusive && e.exclusive.Add(-1) == 0 {
+	if n.locks && e.exclusive.Add(-1) == 0 {
 		e.locks.release()
 	}
 }

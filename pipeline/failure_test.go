@@ -572,6 +572,29 @@ func TestAPreflightThatFailsStopsTheRunBeforeAnythingRuns(t *testing.T) {
 	l.verify(r)
 }
 
+func TestAStageWithNothingToDoIsSkippedAndBlocksOnlyWhatNeedsIt(t *testing.T) {
+	l := newLab(t)
+	p := l.plan("scout see", "grade need scout", "sum sum scout")
+	s := p.stage("scout")
+	s.Kind = skippingKind{s.Kind.(labKind)}
+	r := l.run(p, Options{})
+	wantStates(t, r, "scout=skipped grade=blocked(scout) sum=ok/executed")
+	if r.stage("scout").Reason != "nothing to see" {
+		t.Errorf("the reason is %q", r.stage("scout").Reason)
+	}
+	l.verify(r)
+}
+
+type skippingKind struct{ labKind }
+
+func (k skippingKind) New(json.RawMessage) (stage.Stage, error) {
+	return skippingStage{labStage(k.labKind)}, nil
+}
+
+type skippingStage struct{ labStage }
+
+func (skippingStage) Skip(stage.Inputs) (string, bool) { return "nothing to see", true }
+
 type preflightKind struct{ labKind }
 
 func (k preflightKind) New(json.RawMessage) (stage.Stage, error) {

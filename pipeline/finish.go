@@ -17,15 +17,11 @@ import (
 const RecordSchema schemas.ID = "anvil.record/v1"
 
 // finish writes run.json and its statement, and tells the end.
-func (e *execution) finish(ctx context.Context) (*Run, error) {
+func (e *execution) finish(ctx context.Context, fault error) (*Run, error) {
 	r := e.result(ctx)
+	r.blame(fault)
 	err := e.writePapers(ctx, r)
-	if err != nil && r.Exit == exitOK {
-		r.Status, r.Exit = prov.Failed, exitInternal
-		if codeOf(err, "") != "" {
-			r.Exit = exitStage
-		}
-	}
+	r.blame(err)
 	ev := event.Event{Event: event.RunFinished, Status: string(r.Status), Elapsed: r.Finished.Sub(r.Started)}
 	ev.Finished = &event.Finished{Exit: r.Exit, Limitations: len(r.Limitations)}
 	if r.Record != nil {
@@ -33,6 +29,18 @@ func (e *execution) finish(ctx context.Context) (*Run, error) {
 	}
 	e.events.emit(ev)
 	return r, err
+}
+
+// blame gives a run whose papers could not be written the exit code of that,
+// where no stage has given it one.
+func (r *Run) blame(err error) {
+	if err == nil || r.Exit != exitOK {
+		return
+	}
+	r.Status, r.Exit = prov.Failed, exitInternal
+	if codeOf(err, "") != "" {
+		r.Exit = exitStage
+	}
 }
 
 // result gathers what became of the run.
@@ -311,7 +319,7 @@ func (e *execution) dryRun(ctx context.Context) (*Run, error) {
 	if err := e.decide(ctx); err != nil {
 		return nil, err
 	}
-	r := &Run{Base: e.base.id()}
+	r := &Run{Base: e.base.id(), Decisions: []Decision{}}
 	for _, n := range e.graph.order {
 		if n.decision.will == WillLeave {
 			continue

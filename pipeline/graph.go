@@ -30,6 +30,7 @@ type node struct {
 	role  role
 
 	attempts int  // begun in this run, by this process or an earlier one
+	locks    bool // is exclusive and still to be executed: the endpoint locks wait for it
 	kept     bool // stands on a result that an earlier process of this run wrote down
 	decision decision
 	outcome  outcome

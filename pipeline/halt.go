@@ -29,9 +29,9 @@ func (h *halt) halted() bool {
 	}
 }
 
-// watch interrupts when the user does, at the latest when ctx ends. The
-// returned function ends the watch and waits for it.
-func (h *halt) watch(ctx context.Context, interrupt <-chan struct{}) (release func()) {
+// watch interrupts when the user does, at the latest when ctx ends, and then
+// calls what is given. The returned function ends the watch and waits for it.
+func (h *halt) watch(ctx context.Context, interrupt <-chan struct{}, then func()) (release func()) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -42,6 +42,7 @@ func (h *halt) watch(ctx context.Context, interrupt <-chan struct{}) (release fu
 		case <-ctx.Done():
 		}
 		h.now()
+		then()
 	})
 	return func() { close(done); wg.Wait() }
 }

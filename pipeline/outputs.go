@@ -87,10 +87,10 @@ func (o *outputs) publish(ctx context.Context, set stage.LimitationSet, whole bo
 			err = o.streamed(&ref, name)
 		}
 		if err != nil {
-			if !whole {
-				continue // partial evidence: what is whole is kept
+			if whole || codeOf(err, "") != "" {
+				return nil, err
 			}
-			return nil, err
+			continue // partial evidence: what is whole is kept
 		}
 		outs = append(outs, prov.Output{Name: name, Ref: ref, MediaType: mediaType(name)})
 	}

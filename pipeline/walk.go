@@ -16,7 +16,7 @@ import (
 // walk brings every stage to its end and writes the run's papers. An error is
 // for what kept anvil from keeping its own records; the first is returned.
 func (e *execution) walk(ctx context.Context) (*Run, error) {
-	release := e.halt.watch(ctx, e.opt.Interrupt)
+	release := e.halt.watch(ctx, e.opt.Interrupt, func() {})
 	defer release()
 	var fault fault
 	if ok := e.preflight(ctx); ok {
@@ -29,7 +29,7 @@ func (e *execution) walk(ctx context.Context) (*Run, error) {
 	}
 	fault.add(e.resources.Close())
 	e.locks.release()
-	r, err := e.finish(context.WithoutCancel(ctx))
+	r, err := e.finish(context.WithoutCancel(ctx), fault.get())
 	return r, errors.Join(fault.get(), err)
 }
 
@@ -65,7 +65,6 @@ func (e *execution) visit(ctx context.Context, n *node, broken bool) (err error)
 	case n.outcome.status != "": // decided before anything ran
 	case broken || e.halt.halted():
 		n.outcome = outcome{status: prov.NotStarted}
-		return nil
 	default:
 		if err := e.start(ctx, n); err != nil {
 			return err

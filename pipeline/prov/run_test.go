@@ -157,6 +157,19 @@ func TestVerifyOfAnUnfinishedRunSaysSo(t *testing.T) {
 	}
 }
 
+func TestVerifyOfARunThatNeverBeganItsJournalSaysSo(t *testing.T) {
+	b := build(t, demo())
+	must(t, os.MkdirAll(filepath.Join(b.workspace, prov.RunsFolder, older), 0o755))
+	r, err := prov.OpenRun(b.workspace, older)
+	must(t, err)
+	defer r.Close()
+	rep, err := prov.Verify(context.Background(), r, b.store, prov.VerifyOptions{})
+	must(t, err)
+	if rep.OK || len(rep.Problems) != 1 || rep.Problems[0].Code != prov.RunUnfinished {
+		t.Errorf("got %+v, want the run named unfinished", rep)
+	}
+}
+
 func TestVerifyOfARunThatIsResumedKnowsWhatCameBefore(t *testing.T) {
 	b := build(t, demo())
 	d, err := disk.Open(b.dir, nil)

@@ -2,7 +2,9 @@ package prov
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
@@ -120,11 +122,15 @@ type journal struct {
 func (v *verifier) journal() journal {
 	chain, err := v.run.Journal()
 	j := journal{chain: chain, end: len(chain.Lines)}
+	m := v.run.Manifest
+	if m == nil && errors.Is(err, fs.ErrNotExist) {
+		v.report.add(Problem{Code: RunUnfinished, Path: JournalName, Text: "the run ended before it began its journal; nothing of it can be resumed"})
+		return j
+	}
 	if err != nil {
 		v.report.add(Problem{Code: JournalBroken, Path: JournalName, Text: err.Error()})
 		return j
 	}
-	m := v.run.Manifest
 	if m == nil {
 		v.report.add(Problem{Code: RunUnfinished, Path: ManifestName, Text: "the run has no run.json: it goes on, or it was killed; plan run --resume finishes it"})
 		return j

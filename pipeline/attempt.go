@@ -346,7 +346,8 @@ func (a *attempt) publish(ctx context.Context, status prov.Status, failure error
 	if status == prov.OK {
 		err = e.x.Store.Point(a.b.key, store.Pointer{Run: a.runID, Stage: n.ID, Attempt: a.number, Result: sum})
 	}
-	return errors.Join(err, a.copies(outs))
+	a.copies(outs)
+	return err
 }
 
 func messageOf(err *prov.ResultError) string {
@@ -405,14 +406,13 @@ func (a *attempt) write(ctx context.Context, result []byte) (digest.Digest, erro
 
 // copies puts the outputs under readable names. They may be lost; what they
 // are copies of may not, so an error is told and stops nothing.
-func (a *attempt) copies(outs []prov.Output) error {
+func (a *attempt) copies(outs []prov.Output) {
 	for _, o := range outs {
 		name := filepath.Join(prov.ArtifactsFolder, a.n.Dir, o.Name)
 		if err := a.e.x.Store.Export(o.SHA256, a.folder.disk.Root(), name); err != nil {
 			a.e.warn(a.n, "copy_failed", fmt.Sprintf("the readable copy %s: %v", name, err))
 		}
 	}
-	return nil
 }
 
 // openLog opens the attempt's log, through which no secret passes.

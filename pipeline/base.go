@@ -30,7 +30,7 @@ type Base struct {
 // It is opt.Base where that names one; else the newest run of the same plan in
 // which every stage is ok that must be taken over. It returns nil when opt asks
 // for no derived run, and a *BaseError when there is none.
-func (x *Executor) FindBase(ctx context.Context, planName string, needs map[string][]string, opt Options) (*Base, error) {
+func (x *Executor) FindBase(ctx context.Context, planName string, needs map[string][]string, opt Options) (base *Base, err error) {
 	if len(opt.Only) == 0 && len(opt.From) == 0 {
 		return nil, nil
 	}
@@ -39,7 +39,7 @@ func (x *Executor) FindBase(ctx context.Context, planName string, needs map[stri
 		if err != nil {
 			return nil, &BaseError{Base: opt.Base, Reason: err.Error()}
 		}
-		defer r.Close()
+		defer func() { err = errors.Join(err, r.Close()) }()
 		return baseOf(r)
 	}
 	wanted := takenOver(needs, opt)
@@ -52,7 +52,7 @@ func (x *Executor) FindBase(ctx context.Context, planName string, needs map[stri
 		if name, _, _ := prov.SplitRunID(id); name != planName {
 			continue
 		}
-		if ok, base := x.serves(ctx, reader, id, wanted, opt.AcceptAborted); ok {
+		if base := x.serving(ctx, reader, id, wanted, opt.AcceptAborted); base != nil {
 			return base, nil
 		}
 	}
@@ -109,25 +109,24 @@ func grow(set map[string]bool, more func(string) bool, among map[string][]string
 	}
 }
 
-// serves tells whether every wanted stage of a run can be taken over. A run
-// that cannot be read serves nothing: a later one may.
-func (x *Executor) serves(ctx context.Context, reader *prov.Reader, id string, wanted []string, aborted bool) (bool, *Base) {
+// serving is the run as a base when every wanted stage of it can be taken
+// over, else nil. A run that cannot be read serves nothing: an older one may.
+func (x *Executor) serving(ctx context.Context, reader *prov.Reader, id string, wanted []string, aborted bool) *Base {
 	r, err := prov.OpenRun(x.Workspace, id)
 	if err != nil {
-		return false, nil
+		return nil
 	}
-	defer r.Close()
 	run, err := loadRun(ctx, r, reader)
-	if err != nil {
-		return false, nil
+	base, baseErr := baseOf(r)
+	if errors.Join(err, baseErr, r.Close()) != nil {
+		return nil
 	}
 	for _, of := range wanted {
 		if !run.has(of, aborted) {
-			return false, nil
+			return nil
 		}
 	}
-	base, err := baseOf(r)
-	return err == nil, base
+	return base
 }
 
 func baseOf(r *prov.Run) (*Base, error) {

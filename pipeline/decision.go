@@ -109,6 +109,7 @@ func (e *execution) decideRole(ctx context.Context, n *node) error {
 		return nil
 	case fromBase, ifInBase:
 		return e.decideFromBase(ctx, n)
+	case asPlain, forced:
 	}
 	if kept, err := e.decideKept(ctx, n); kept || err != nil {
 		return err

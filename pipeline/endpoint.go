@@ -94,7 +94,7 @@ func (l *locks) release() {
 		return
 	}
 	for _, f := range slices.Backward(l.held) {
-		f.Close() // the kernel lets go of a lock whatever Close says
+		_ = f.Close() // the kernel lets go of a lock whatever Close says
 	}
 	l.held = nil
 }

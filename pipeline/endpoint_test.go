@@ -68,6 +68,7 @@ func endpointPlan(l *lab, url string) labPlan {
 
 // sharing gives two labs one lock folder, as one user on one host has.
 func sharing(t *testing.T) (*lab, *lab) {
+	t.Helper()
 	a, b := newLab(t), newLab(t)
 	b.x.LookupEnv = a.x.LookupEnv
 	return a, b

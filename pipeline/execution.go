@@ -147,7 +147,7 @@ func (e *execution) openEarlier(ctx context.Context) (err error) {
 }
 
 // openRun loads a run by any of its names and puts its id in place of the name.
-func (e *execution) openRun(ctx context.Context, name string, id *string) (*earlierRun, error) {
+func (e *execution) openRun(ctx context.Context, name string, id *string) (_ *earlierRun, err error) {
 	if *id != "" {
 		name = *id // as the user named it, perhaps by a path
 	}
@@ -155,7 +155,7 @@ func (e *execution) openRun(ctx context.Context, name string, id *string) (*earl
 	if err != nil {
 		return nil, &BaseError{Base: name, Reason: err.Error()}
 	}
-	defer r.Close()
+	defer func() { err = errors.Join(err, r.Close()) }()
 	*id = r.ID
 	return loadRun(ctx, r, e.reader)
 }

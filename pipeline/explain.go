@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -34,8 +35,8 @@ func (e *execution) explain(ctx context.Context, n *node) error {
 	d := &n.decision
 	if d.bound != nil {
 		d.diffs = differences(before, n, d.bound, e.plan.Salt)
-	} else if d.diffs, err = e.partly(ctx, before, n); err != nil {
-		return err
+	} else {
+		d.diffs = e.partly(ctx, before, n)
 	}
 	if d.will == WillExecute && (d.reason == First || d.reason == Upstream) && len(d.diffs) > 0 {
 		d.reason = reasonOf(d.diffs)
@@ -45,10 +46,10 @@ func (e *execution) explain(ctx context.Context, n *node) error {
 
 // partly compares what is known of a stage before its inputs are: everything
 // but what arrives on its ports.
-func (e *execution) partly(ctx context.Context, before *prov.Result, n *node) ([]Difference, error) {
+func (e *execution) partly(ctx context.Context, before *prov.Result, n *node) []Difference {
 	leaves, err := hashing(&e.files).leaves(ctx, n)
 	if err != nil {
-		return nil, nil // the stage will say so when it runs
+		return nil // the stage will say so when it runs
 	}
 	now := &bound{}
 	for _, l := range leaves {
@@ -56,7 +57,7 @@ func (e *execution) partly(ctx context.Context, before *prov.Result, n *node) ([
 	}
 	told := *before
 	told.Inputs = slices.DeleteFunc(slices.Clone(before.Inputs), func(in prov.Input) bool { return !strings.HasPrefix(in.Port, "with.") })
-	return differences(&told, n, now, e.plan.Salt), nil
+	return differences(&told, n, now, e.plan.Salt)
 }
 
 // history finds the nearest earlier attempt of a stage: the base's, else that
@@ -103,10 +104,10 @@ func (h *history) at(ctx context.Context, e *execution, i int) *earlierRun {
 		if err != nil {
 			continue
 		}
-		if run, err := loadRun(ctx, r, e.reader); err == nil {
+		run, err := loadRun(ctx, r, e.reader)
+		if errors.Join(err, r.Close()) == nil {
 			h.read = append(h.read, run)
 		}
-		r.Close()
 	}
 	if i >= len(h.read) {
 		return nil

@@ -472,8 +472,7 @@ func TestAFullDiskIsATypedFailureWithoutAPartialObject(t *testing.T) {
 	p := l.plan("a make", "b make a")
 	l.x.Jobs = 1
 	r, err := l.x.Run(t.Context(), p.Plan, Options{})
-	var fullErr *store.FullError
-	if !errors.As(err, &fullErr) {
+	if _, ok := errors.AsType[*store.FullError](err); !ok {
 		t.Errorf("got %v, want a *FullError", err)
 	}
 	if r == nil || r.Exit != 4 || r.stage("b").Error == nil || r.stage("b").Error.Code != CodeDiskFull {

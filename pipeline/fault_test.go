@@ -47,6 +47,7 @@ func TestAfterAnyFailedWriteARunIsFinishedBySimplyResuming(t *testing.T) {
 // failAndResume lets every step of writing from the given one on fail, as a
 // full disk does, and then mends the disk.
 func failAndResume(t *testing.T, errno syscall.Errno, at int64) {
+	t.Helper()
 	l := newLab(t)
 	var steps atomic.Int64
 	var mended atomic.Bool
@@ -63,7 +64,8 @@ func failAndResume(t *testing.T, errno syscall.Errno, at int64) {
 	if err == nil {
 		t.Fatalf("the run did not say that it could not write: %s", states(r))
 	}
-	if r != nil && r.Exit != 4 && !(r.Exit == 1 && errno == syscall.EIO) {
+	// An input/output error says nothing that the user could mend.
+	if want := map[syscall.Errno]int{syscall.ENOSPC: 4, syscall.EIO: 1}[errno]; r != nil && r.Exit != 4 && r.Exit != want {
 		t.Errorf("exit %d, want 4: %v", r.Exit, err)
 	}
 	mended.Store(true)
@@ -88,8 +90,7 @@ func TestAWorkspaceThatVanishesIsToldAndTheNextRunIsWhole(t *testing.T) {
 	}
 	p := l.plan("measure look", "grade make measure")
 	_, err := l.x.Run(t.Context(), p.Plan, Options{})
-	var gone *store.GoneError
-	if !errors.As(err, &gone) {
+	if _, ok := errors.AsType[*store.GoneError](err); !ok {
 		t.Errorf("got %v, want a *GoneError", err)
 	}
 	if err := os.MkdirAll(l.dir, 0o777); err != nil {
@@ -112,7 +113,7 @@ func TestCramped(t *testing.T) {
 	l := newLabIn(t, dir)
 	l.do["measure"] = bigObservation
 	r, err := l.x.Run(context.Background(), l.plan("measure look", "grade make measure").Plan, Options{})
-	fmt.Printf("exit=%d code=%s err=%v\n", r.Exit, r.stage("measure").Error.Code, err)
+	fmt.Fprintf(os.Stdout, "exit=%d code=%s err=%v\n", r.Exit, r.stage("measure").Error.Code, err)
 }
 
 func bigObservation(_ context.Context, _ stage.Env, _ stage.Inputs, out *stage.Outputs) error {

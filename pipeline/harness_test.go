@@ -1,12 +1,10 @@
 package pipeline
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,9 +49,9 @@ func newLab(t *testing.T) *lab {
 	return newLabIn(t, quickDir(t))
 }
 
-func newLabIn(t testing.TB, dir string) *lab {
-	t.Helper()
-	l := &lab{t: t, dir: dir, seen: &recorder{}, do: map[string]func(context.Context, stage.Env, stage.Inputs, *stage.Outputs) error{}, runs: map[string]int{}}
+func newLabIn(tb testing.TB, dir string) *lab {
+	tb.Helper()
+	l := &lab{t: tb, dir: dir, seen: &recorder{}, do: map[string]func(context.Context, stage.Env, stage.Inputs, *stage.Outputs) error{}, runs: map[string]int{}}
 	l.reopen(nil)
 	return l
 }
@@ -62,7 +60,7 @@ func newLabIn(t testing.TB, dir string) *lab {
 // of stages, and a disk would spend their time on syncs.
 func quickDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "anvil-test-")
+	dir, err := os.MkdirTemp("/dev/shm", "anvil-test-") //nolint:usetesting // t.TempDir is on a disk
 	if err != nil {
 		return t.TempDir()
 	}
@@ -389,12 +387,3 @@ func (r *recorder) texts(name string) []string {
 var errBroken = errors.New("the server is gone")
 
 func fails(context.Context, stage.Env, stage.Inputs, *stage.Outputs) error { return errBroken }
-
-func readAll(t *testing.T, r io.Reader) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	if _, err := b.ReadFrom(r); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}

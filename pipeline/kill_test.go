@@ -75,7 +75,7 @@ func TestVictim(t *testing.T) {
 	if err != nil || r.Exit != 0 {
 		t.Fatalf("%v, %+v", err, r)
 	}
-	fmt.Printf("steps=%d\n", steps.Load())
+	fmt.Fprintf(os.Stdout, "steps=%d\n", steps.Load())
 }
 
 // victim runs a plan in dir and kills it at the given step; 0 is never. It

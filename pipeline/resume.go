@@ -85,7 +85,7 @@ func begun(r *prov.Run) bool {
 }
 
 // findResumed finds the run to go on with and takes over what was asked of it.
-func (e *execution) findResumed(ctx context.Context) error {
+func (e *execution) findResumed(ctx context.Context) (err error) {
 	if len(e.opt.Only)+len(e.opt.From)+len(e.opt.Force) > 0 || e.opt.Base != "" || e.opt.Reuse != "" {
 		return &SelectionError{
 			Reason:     "--resume goes on with what was asked for when the run began",
@@ -96,7 +96,7 @@ func (e *execution) findResumed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer r.Close()
+	defer func() { err = errors.Join(err, r.Close()) }()
 	e.id, e.opt.Resume = r.ID, r.ID
 	if err := e.resolvesAs(r); err != nil {
 		return err

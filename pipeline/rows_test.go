@@ -47,7 +47,7 @@ func TestRows(t *testing.T) {
 
 func chain(l *lab) labPlan { return l.plan("measure look", "grade make measure", "sum sum grade") }
 
-func rowEditedOutput(t *testing.T) {
+func rowEditedOutput(t *testing.T) { //nolint:thelper // a whole test
 	l := newLab(t)
 	p := chain(l)
 	r := l.run(p, Options{})
@@ -86,7 +86,7 @@ func named(problems []prov.Problem, what string) bool {
 	return false
 }
 
-func rowEveryStageHasAReason(t *testing.T) {
+func rowEveryStageHasAReason(t *testing.T) { //nolint:thelper // a whole test
 	l := newLab(t)
 	p := chain(l)
 	for range 2 {
@@ -101,7 +101,7 @@ func rowEveryStageHasAReason(t *testing.T) {
 	}
 }
 
-func rowEarlierOutputsStay(t *testing.T) {
+func rowEarlierOutputsStay(t *testing.T) { //nolint:thelper // a whole test
 	l := newLab(t)
 	p := chain(l)
 	l.run(p, Options{})
@@ -117,7 +117,7 @@ func rowEarlierOutputsStay(t *testing.T) {
 	}
 }
 
-func rowSurvivingRunIsTheBase(t *testing.T) {
+func rowSurvivingRunIsTheBase(t *testing.T) { //nolint:thelper // a whole test
 	l := newLab(t)
 	p := chain(l)
 	first, second := l.run(p, Options{}), l.run(p, Options{})
@@ -135,7 +135,7 @@ func rowSurvivingRunIsTheBase(t *testing.T) {
 	l.verify(r)
 }
 
-func rowPlanIsNeverWritten(t *testing.T) {
+func rowPlanIsNeverWritten(t *testing.T) { //nolint:thelper // a whole test
 	l := newLab(t)
 	p := chain(l)
 	folder := t.TempDir()
@@ -160,7 +160,7 @@ func rowPlanIsNeverWritten(t *testing.T) {
 	}
 }
 
-func rowPoisonedEntry(t *testing.T) {
+func rowPoisonedEntry(t *testing.T) { //nolint:thelper // a whole test
 	l := newLab(t)
 	p := l.plan("a make", "b make a")
 	first := l.run(p, Options{})
@@ -175,7 +175,7 @@ func rowPoisonedEntry(t *testing.T) {
 	wantStates(t, l.run(p, Options{}), "a=ok/executed b=ok/executed")
 }
 
-func rowEnvironment(t *testing.T) {
+func rowEnvironment(t *testing.T) { //nolint:thelper // a whole test
 	l := newLab(t)
 	p := chain(l)
 	l.run(p, Options{})
@@ -189,7 +189,7 @@ func rowEnvironment(t *testing.T) {
 	}
 }
 
-func rowFailureBehindTheMeasurement(t *testing.T) {
+func rowFailureBehindTheMeasurement(t *testing.T) { //nolint:thelper // a whole test
 	l := newLab(t)
 	p := chain(l)
 	l.do["grade"] = fails
@@ -207,7 +207,7 @@ func rowFailureBehindTheMeasurement(t *testing.T) {
 
 // A file system that drops the sync of an output loses it with the power: the
 // result is there and its object is not.
-func rowResultWithoutItsObjects(t *testing.T) {
+func rowResultWithoutItsObjects(t *testing.T) { //nolint:thelper // a whole test
 	l := newLab(t)
 	p := l.plan("a make", "b make a")
 	l.do["b"] = fails

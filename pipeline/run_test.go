@@ -23,8 +23,10 @@ func TestAPlainRunExecutesEveryStageAndProves(t *testing.T) {
 	if r.Status != prov.OK || r.Exit != 0 {
 		t.Errorf("run is %s, exit %d", r.Status, r.Exit)
 	}
-	for _, name := range []string{"run.json", "statement.json", "plan.yaml", "plan.resolved.json", "journal.jsonl",
-		"stages/grade/1/claim.json", "stages/grade/1/result.json", "stages/grade/1/statement.json", "stages/grade/1/log", "artifacts/grade/made.json"} {
+	for _, name := range []string{
+		"run.json", "statement.json", "plan.yaml", "plan.resolved.json", "journal.jsonl",
+		"stages/grade/1/claim.json", "stages/grade/1/result.json", "stages/grade/1/statement.json", "stages/grade/1/log", "artifacts/grade/made.json",
+	} {
 		if _, err := os.Stat(filepath.Join(r.Dir, name)); err != nil {
 			t.Errorf("%v", err)
 		}
@@ -176,8 +178,7 @@ func TestAnUnknownStageIsNamedWithThoseThatExist(t *testing.T) {
 	p := l.plan("measure look", "grade make measure")
 	for _, opt := range []Options{{Only: []string{"grde"}}, {From: []string{"grde"}}, {Force: []string{"grde"}}, {Only: []string{"grade"}, From: []string{"grade"}}} {
 		_, err := l.x.Run(t.Context(), p.Plan, opt)
-		var wrong *SelectionError
-		if !errors.As(err, &wrong) {
+		if _, ok := errors.AsType[*SelectionError](err); !ok {
 			t.Errorf("%+v gives %v, want a *SelectionError", opt, err)
 		}
 	}
@@ -262,24 +263,24 @@ func TestDryRunWritesNothing(t *testing.T) {
 	}
 }
 
-func journal(t testing.TB, r *Run) []prov.Line {
-	t.Helper()
+func journal(tb testing.TB, r *Run) []prov.Line {
+	tb.Helper()
 	b, err := os.ReadFile(filepath.Join(r.Dir, prov.JournalName))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	chain, err := prov.ReadJournal(b)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return chain.Lines
 }
 
-func result(t testing.TB, l *lab, r *Run, id string) *prov.Result {
-	t.Helper()
+func result(tb testing.TB, l *lab, r *Run, id string) *prov.Result {
+	tb.Helper()
 	res, err := prov.DecodeResult(l.object(r.stage(id).Result))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return res
 }

@@ -85,6 +85,9 @@ func (a *app) planRun(ctx context.Context, file string, f *planRunFlags) error {
 	ctx, stop := interruptible(ctx, &f.opt)
 	defer stop()
 	run, err := x.Run(ctx, p, f.opt)
+	if l, ok := x.Events.(*liveBars); ok {
+		l.Close()
+	}
 	if errors.Is(err, pipeline.ErrNothingUnfinished) {
 		fmt.Fprintf(a.stderr, "%s\n", line(err.Error()))
 		return nil
@@ -146,6 +149,9 @@ func (a *app) executor(f *planRunFlags) (*pipeline.Executor, error) {
 func (a *app) renderer(quiet bool) event.Sink {
 	if a.json {
 		return newJSONLines(a.stdout)
+	}
+	if !quiet && a.live(a.stderr) {
+		return newLiveBars(a.stderr)
 	}
 	return &plainLines{w: a.stderr, quiet: quiet}
 }

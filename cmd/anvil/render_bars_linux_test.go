@@ -83,17 +83,14 @@ func screen(t *testing.T, out string) []string {
 	return lines
 }
 
-func TestBarsLeaveACleanTerminal(t *testing.T) {
+// show renders the events on a terminal and returns what stays on its screen.
+func show(t *testing.T, events ...event.Event) []string {
+	t.Helper()
 	master, tty := openTerminal(t)
 	l := newLiveBars(tty)
-	l.Emit(event.Event{Event: event.RunStarted, Run: "glm-4k-x"})
-	for i := range 3 {
-		l.Emit(event.Event{Event: event.StageProgress, Stage: "measure", Done: int64(i), Total: 9, Unit: "requests"})
+	for _, e := range events {
+		l.Emit(e)
 	}
-	l.Emit(event.Event{Event: event.StageFinished, Stage: "weights", Status: "ok"})
-	l.Emit(event.Event{Event: event.StageFinished, Stage: "measure", Status: "aborted"})
-	l.Emit(event.Event{Event: event.StageProgress, Stage: "left open", Done: 1, Total: 9, Unit: "requests"})
-	l.Emit(event.Event{Event: event.RunWarning, Text: "the last line"})
 	l.Close()
 	fmt.Fprint(tty, "END")
 
@@ -106,9 +103,34 @@ func TestBarsLeaveACleanTerminal(t *testing.T) {
 		}
 		out.Write(buf[:n])
 	}
-	got := screen(t, out.String())
-	want := []string{"run glm-4k-x", "  weights      ok", "  measure      aborted", "the last line", "END"}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("on the screen stays %q, want %q", got, want)
+	return screen(t, out.String())
+}
+
+func TestBarsLeaveACleanTerminal(t *testing.T) {
+	progress := func(stage string, done int64) event.Event {
+		return event.Event{Event: event.StageProgress, Stage: stage, Done: done, Total: 9, Unit: "requests"}
+	}
+	for name, tt := range map[string]struct {
+		events []event.Event
+		want   []string
+	}{
+		"bars come and go": {
+			[]event.Event{
+				{Event: event.RunStarted, Run: "glm-4k-x"}, progress("measure", 1), progress("measure", 2),
+				{Event: event.StageFinished, Stage: "weights", Status: "ok"},
+				{Event: event.StageFinished, Stage: "measure", Status: "aborted"},
+				progress("left open", 1), {Event: event.RunWarning, Text: "the last line"},
+			},
+			[]string{"run glm-4k-x", "  weights      ok", "  measure      aborted", "the last line", "END"},
+		},
+		"lines alone": {
+			[]event.Event{{Event: event.RunStarted, Run: "glm-4k-x"}, {Event: event.RunWarning, Text: "the last line"}},
+			[]string{"run glm-4k-x", "the last line", "END"},
+		},
+		"nothing": {nil, []string{"END"}},
+	} {
+		if got := show(t, tt.events...); strings.Join(got, "\n") != strings.Join(tt.want, "\n") {
+			t.Errorf("%s: on the screen stays %q, want %q", name, got, tt.want)
+		}
 	}
 }

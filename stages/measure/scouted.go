@@ -17,6 +17,7 @@ func readScout(ctx context.Context, in stage.Inputs) (scouted, error) {
 	}
 	doc, err := stage.Decode[struct {
 		BytesPerToken *float64 `json:"bytes_per_token"`
+		TokensFrom    *string  `json:"tokens_from"`
 		ContextWindow *int     `json:"context_window"`
 		Prompts       []string `json:"prompts"`
 	}](ctx, a)
@@ -25,6 +26,7 @@ func readScout(ctx context.Context, in stage.Inputs) (scouted, error) {
 	}
 	if doc.BytesPerToken != nil {
 		s.BytesPerToken = *doc.BytesPerToken
+		s.Counted = doc.TokensFrom != nil && *doc.TokensFrom == "tokenize"
 	}
 	s.Stage, s.ContextWindow = a.Stage, doc.ContextWindow
 	for _, text := range doc.Prompts {

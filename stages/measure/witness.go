@@ -270,7 +270,7 @@ func (w *witness) limitInputs(out *stage.Outputs, in stage.Inputs) {
 	if _, ok := in.One("calibration"); !ok {
 		out.Limit(stage.Limit("client.uncalibrated"))
 	}
-	if w.measure.Workload.Synthetic() {
+	if w.measure.Workload.Synthetic() && !w.scout.Counted {
 		out.Limit(stage.Limit("tokens.estimated"))
 	}
 	if r := w.phase.reset; r == target.ResetNotOffered || r == target.ResetFailed {
@@ -430,6 +430,7 @@ func worse(verdict, worst string) bool {
 type scouted struct {
 	Stage         string
 	BytesPerToken float64
+	Counted       bool // it comes from the engine's own tokenizer
 	ContextWindow *int
 	Prompts       map[digest.Digest]bool
 }

@@ -34,6 +34,7 @@ type document struct {
 	Canary     *canary                 `json:"canary"`
 	// What the measurement takes from here.
 	BytesPerToken *float64 `json:"bytes_per_token"`
+	TokensFrom    *string  `json:"tokens_from"`
 	ContextWindow *int     `json:"context_window"`
 	MaxFirstMS    *float64 `json:"max_first_output_ms"`
 }
@@ -46,10 +47,6 @@ type weights struct {
 // Run probes the endpoint, sends the scout's requests and holds the result
 // against the gate. It fails when the endpoint never answers.
 func (s scout) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *stage.Outputs) error {
-	source, err := s.source(ctx, in)
-	if err != nil {
-		return err
-	}
 	t, err := target.Open(ctx, env, in, s.Endpoint, target.DefaultLimits())
 	if err != nil {
 		return err
@@ -69,6 +66,11 @@ func (s scout) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *sta
 	}
 	doc.Facts = t.Protocol.Probe(ctx, p.client.Transport, t.Header)
 	doc.ContextWindow = doc.Facts.ContextWindow
+	doc.learn(ctx, t)
+	source, err := s.source(ctx, in, doc.BytesPerToken)
+	if err != nil {
+		return err
+	}
 	interrupted, err := s.send(ctx, env, t, source, &doc)
 	if err != nil {
 		return err
@@ -132,9 +134,46 @@ func (s scout) weights(ctx context.Context, in stage.Inputs) (*weights, error) {
 	return &weights{doc.OK, doc.ManifestSHA256}, err
 }
 
-func (s scout) source(ctx context.Context, in stage.Inputs) (prompt.Source, error) {
+// Where the length of a token is known from.
+const (
+	fromTokenize = "tokenize"
+	fromUsage    = "usage"
+	fromMatch    = "same_as"
+)
+
+// learn asks the engine's own tokenizer how long its tokens are.
+func (d *document) learn(ctx context.Context, t *target.Target) {
+	sample := prompt.Sample()
+	if n, ok := t.Tokens(ctx, sample); ok {
+		ratio, from := float64(len(sample))/float64(n), fromTokenize
+		d.BytesPerToken, d.TokensFrom = &ratio, &from
+	}
+}
+
+// learnFrom takes the length of a token from what the engine counted, where its
+// tokenizer could not be asked. A scout that sends a measurement's own prompts
+// must not change their size afterwards.
+func (s scout) learnFrom(d *document, attempts []*record.Attempt, source prompt.Source) {
+	if d.BytesPerToken != nil {
+		return
+	}
+	ratio, from := bytesPerToken(attempts, source), fromUsage
+	if s.SameAs != nil {
+		used := prompt.DefaultBytesPerToken
+		ratio, from = &used, fromMatch
+	}
+	if ratio != nil {
+		d.BytesPerToken, d.TokensFrom = ratio, &from
+	}
+}
+
+func (s scout) source(ctx context.Context, in stage.Inputs, bytesPerToken *float64) (prompt.Source, error) {
 	if s.Workload.Synthetic() {
-		return s.Workload.Open(nil, 0)
+		ratio := 0.0
+		if bytesPerToken != nil {
+			ratio = *bytesPerToken
+		}
+		return s.Workload.Open(nil, ratio)
 	}
 	file, ok := in.File("/workload/file")
 	if !ok {
@@ -166,7 +205,7 @@ func (s scout) send(ctx context.Context, env stage.Env, t *target.Target, source
 		doc.Outcomes[a.Outcome]++
 		doc.Prompts = append(doc.Prompts, a.PromptSHA256)
 	}
-	doc.BytesPerToken = bytesPerToken(attempts, source)
+	s.learnFrom(doc, attempts, source)
 	doc.MaxFirstMS = slowest(attempts)
 	return interrupted, err
 }

@@ -84,8 +84,13 @@ func TestScoutOfTheEmbeddedEngine(t *testing.T) {
 	if doc.Facts.ModelListed == nil || !*doc.Facts.ModelListed || doc.Engine.Version == nil || *doc.Engine.Version == "" {
 		t.Errorf("engine %+v facts %+v", doc.Engine, doc.Facts)
 	}
-	if doc.BytesPerToken == nil || *doc.BytesPerToken < 1 || *doc.BytesPerToken > 10 {
-		t.Errorf("bytes per token %v", doc.BytesPerToken)
+	if doc.TokensFrom == nil || *doc.TokensFrom != fromTokenize {
+		t.Errorf("bytes per token %v from %v", doc.BytesPerToken, doc.TokensFrom)
+	}
+	for _, a := range doc.Requests { // 512 tokens asked, by the engine's own count
+		if n := a.Usage.Input; n == nil || *n < 490 || *n > 535 {
+			t.Errorf("prompt of %v tokens", *n)
+		}
 	}
 	if doc.Canary == nil || !doc.Canary.Passed || len(doc.Canary.Answers) != 3 || len(doc.Prompts) != 6 {
 		t.Errorf("canary %+v, %d prompts", doc.Canary, len(doc.Prompts))
@@ -110,6 +115,10 @@ func TestWhatAnEngineDoesNotOfferIsUnknown(t *testing.T) {
 	}
 	if doc.Canary != nil || len(p.Findings) > 0 {
 		t.Errorf("canary %+v, findings %v", doc.Canary, p.Findings)
+	}
+	// 512 tokens of 4 bytes were sent, the server counts 100.
+	if doc.TokensFrom == nil || *doc.TokensFrom != fromUsage || *doc.BytesPerToken < 20 || *doc.BytesPerToken > 21 {
+		t.Errorf("bytes per token %v from %v", doc.BytesPerToken, doc.TokensFrom)
 	}
 }
 

@@ -94,6 +94,12 @@ func fill(head string, size int, r *rand.Rand) string {
 	}
 }
 
+// Sample is a text of the kind that prompts are made of, for asking a tokenizer
+// how long its tokens are.
+func Sample() string {
+	return Synthetic{Stream: "sample", Size: Size{Fixed: 512}}.Source().At(0).Text
+}
+
 // A Size is a number of tokens or the distribution that it is drawn from; its
 // JSON is that of the plan key context_tokens.
 type Size struct {

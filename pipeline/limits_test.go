@@ -234,3 +234,42 @@ func (l *lab) dropOne(rt *rapid.T, r *Run) {
 		rt.Fatalf("nobody noticed that %s lost a limitation", id)
 	}
 }
+
+func TestAResultOfAnotherStageServesOnlyIfThatStageRaisedNothing(t *testing.T) {
+	l := newLab(t)
+	raises := func(_ context.Context, env stage.Env, _ stage.Inputs, out *stage.Outputs) error {
+		out.Limit(stage.Limitation{Code: "samples.few", Text: "few"})
+		return out.JSON("made.json", map[string]any{})
+	}
+	l.do["old"], l.do["new"] = raises, raises
+	l.run(l.plan("old make"), Options{})
+	r := l.run(l.plan("new make"), Options{})
+	wantStates(t, r, "new=ok/executed")
+	if r.Limitations[0].Origin != "new" {
+		t.Errorf("the limitation is raised in the name of %s", r.Limitations[0].Origin)
+	}
+	// Without limitations of its own a result speaks for any stage of its key.
+	l.run(l.plan("plain make").with("plain", `{"n": 1}`), Options{})
+	wantStates(t, l.run(l.plan("other make").with("other", `{"n": 1}`), Options{}), "other=ok/restored")
+}
+
+func TestEqualBytesWithDifferentLimitationsGiveBothSetsOn(t *testing.T) {
+	l := newLab(t)
+	stream := func(text string) func(context.Context, stage.Env, stage.Inputs, *stage.Outputs) error {
+		return func(_ context.Context, _ stage.Env, _ stage.Inputs, out *stage.Outputs) error {
+			out.Limit(stage.Limitation{Code: "samples.few", Text: text})
+			w, err := out.Create("seen.json")
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(w, "{}")
+			return w.Close()
+		}
+	}
+	l.do["a"], l.do["b"] = stream("one"), stream("two")
+	r := l.run(l.plan("a see", "b see", "sum sum a b"), Options{})
+	if got := len(result(t, l, r, "sum").Limitations); got != 2 {
+		t.Errorf("sum has %d limitations, want those of both inputs", got)
+	}
+	l.verify(r)
+}

@@ -64,12 +64,14 @@ func BenchmarkFromGrade(b *testing.B) {
 	l := newBenchLab(b)
 	p := l.plan("weights see", "scout look", "measure look scout", "grade make measure", "sum sum weights scout measure grade", "prove prove sum")
 	warm(b, l, p, Options{})
+	cpu := processorTime(b)
 	for b.Loop() {
 		r, err := l.x.Run(context.Background(), p.Plan, Options{From: []string{"grade"}})
 		if err != nil || r.stage("prove").How != prov.Restored {
 			b.Fatalf("%v, %s", err, states(r))
 		}
 	}
+	b.ReportMetric((processorTime(b)-cpu).Seconds()*1e3/float64(b.N), "cpu-ms/op")
 }
 
 func newBenchLab(b *testing.B) *lab {

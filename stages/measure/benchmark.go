@@ -194,7 +194,7 @@ func (p *papers) buildBenchmark(w *witness) ([]byte, error) {
 		in.ContextTokens = &m.Workload.ContextTokens.Fixed
 	}
 	if w.target.Simulated {
-		engine, gpu := record.SimulatedEngine(w.env.Tool.Version), record.SimulatedGPU
+		engine, gpu := record.SimulatedEngine(or(w.target.SimVersion, "of unknown version")), record.SimulatedGPU
 		in.Engine, in.GPU = &engine, &gpu
 	}
 	p.plan(w)

@@ -52,7 +52,7 @@ func (s scout) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *sta
 		return err
 	}
 	doc := document{
-		Schema: string(scoutSchema), Simulated: t.Simulated, StartedAt: wall(env.Now()), SameAs: s.SameAs,
+		Schema: string(scoutSchema), StartedAt: wall(env.Now()), SameAs: s.SameAs,
 		Endpoint: record.AttemptsEndpoint{API: t.Protocol.Adapter.API(), Model: t.Model(), BaseURL: s.Endpoint.RecordURL()},
 		Requests: []*record.Attempt{}, Outcomes: map[record.Outcome]int{}, Prompts: []digest.Digest{},
 	}
@@ -91,6 +91,7 @@ func (s scout) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *sta
 	if doc.CacheReset == target.ResetDone {
 		doc.Prompts = []digest.Digest{}
 	}
+	doc.Simulated = t.Simulated // known once answers were decoded
 	s.limit(t, &doc, in, out)
 	s.gate(&doc, out)
 	redactFacts(env, &doc.Facts)

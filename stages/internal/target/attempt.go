@@ -114,8 +114,15 @@ func (t *Target) decode(a Ask, p prompt.Prompt, out *record.Attempt, capture *lo
 	want := engine.Want{MaxTokens: a.MaxTokens, Limits: t.engineLimits(), StoreText: a.StoreText}
 	d := t.Protocol.NewDecoder(want)
 	err := capture.Replay(out.Index, n,
-		func(head []byte) { d.Head(headOf(head)) },
-		func(r load.Read, b []byte) { d.Read(engine.Read{At: r.At, SeenEmpty: moment(r.Empty)}, b) })
+		func(head []byte) {
+			h := headOf(head)
+			t.witnessHead(h)
+			d.Head(h)
+		},
+		func(r load.Read, b []byte) {
+			t.witnessBody(b)
+			d.Read(engine.Read{At: r.At, SeenEmpty: moment(r.Empty)}, b)
+		})
 	if err != nil {
 		return err
 	}

@@ -26,10 +26,14 @@ import (
 
 // A Target is an endpoint that can be asked.
 type Target struct {
-	Endpoint  engine.Endpoint // as the plan has it
-	Protocol  *engine.Protocol
-	Header    http.Header // of every request, secrets in it
-	Simulated bool
+	Endpoint engine.Endpoint // as the plan has it
+	Protocol *engine.Protocol
+	Header   http.Header // of every request, secrets in it
+
+	// Simulated says that the simulator answers: the embedded one, or one behind
+	// base_url as soon as an answer of it was decoded. SimVersion is its own.
+	Simulated  bool
+	SimVersion string
 
 	env    stage.Env
 	limits Limits
@@ -43,6 +47,7 @@ func Open(ctx context.Context, env stage.Env, in stage.Inputs, e engine.Endpoint
 	t := &Target{Endpoint: e, Simulated: e.BaseURL == nil, env: env, limits: limits}
 	asked := e
 	if t.Simulated {
+		t.SimVersion = env.Tool.Version
 		base, err := embedded(env, e)
 		if err != nil {
 			return nil, fmt.Errorf("start the embedded engine of endpoint %s: %w", e.Name, err)

@@ -98,6 +98,7 @@ func (e *execution) decideOne(ctx context.Context, n *node) error {
 	if err := e.decideRole(ctx, n); err != nil {
 		return err
 	}
+	e.x.Log.Debug().Str("stage", n.ID).Str("will", string(n.decision.will)).Str("reason", string(n.decision.reason)).Msg("decided")
 	return e.explain(ctx, n)
 }
 

@@ -67,6 +67,7 @@ func (p *parser) resolution(id string, with map[string]any) *stage.Resolution {
 func (c *child) upstream() []stage.Peer {
 	var peers []stage.Peer
 	seen := map[*child]bool{c: true}
+	near := true
 	for level := []*child{c}; len(level) > 0; {
 		var next []*child
 		for _, at := range level {
@@ -80,10 +81,12 @@ func (c *child) upstream() []stage.Peer {
 		slices.SortStableFunc(next, func(a, b *child) int { return cmp.Compare(a.of.index, b.of.index) })
 		for _, n := range next {
 			if n.of.kind != nil {
-				peers = append(peers, n.asPeer())
+				peer := n.asPeer()
+				peer.Direct = near
+				peers = append(peers, peer)
 			}
 		}
-		level = next
+		level, near = next, false
 	}
 	return peers
 }

@@ -42,6 +42,9 @@ type Peer struct {
 	Of   string // as the plan writes it
 	Kind string
 	With map[string]any // do not change it
+	// Direct is set of an upstream stage that this one itself names in needs or
+	// inputs: its outputs may arrive on a port.
+	Direct bool
 }
 
 // A ResolutionProblem is a fault of the configuration; Pointer is a JSON

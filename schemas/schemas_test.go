@@ -1,6 +1,9 @@
 package schemas
 
-import "testing"
+import (
+	"encoding/json"
+	"testing"
+)
 
 func TestEverySchemaCompilesUnderItsOwnName(t *testing.T) {
 	ids := List()
@@ -13,6 +16,24 @@ func TestEverySchemaCompilesUnderItsOwnName(t *testing.T) {
 		}
 		if got := index()[id]; got != id.FileName() {
 			t.Errorf("%s stands in %s, want %s", id, got, id.FileName())
+		}
+	}
+}
+
+func TestDeclaredIDsAreThoseOfTheParsedFiles(t *testing.T) {
+	for id, name := range index() {
+		src, err := files.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var head struct {
+			ID ID `json:"x-anvil-id"`
+		}
+		if err := json.Unmarshal(src, &head); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if head.ID != id {
+			t.Errorf("%s says %q, found %q", name, head.ID, id)
 		}
 	}
 }

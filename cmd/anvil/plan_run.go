@@ -107,20 +107,10 @@ func (a *app) planRun(ctx context.Context, file string, f *planRunFlags) error {
 // onBase reads the plan again with a base run's parameters where the run derives
 // from one: --set then changes only what it names.
 func (a *app) onBase(ctx context.Context, x *pipeline.Executor, p *plan.Plan, f *planRunFlags) (*plan.Plan, error) {
-	needs := map[string][]string{}
-	for _, s := range p.Stages {
-		of := map[string]string{}
-		for _, t := range p.Stages {
-			of[t.ID] = t.Of
-		}
-		for _, n := range s.Needs {
-			if !slices.Contains(needs[s.Of], of[n]) {
-				needs[s.Of] = append(needs[s.Of], of[n])
-			}
-		}
-		needs[s.Of] = append([]string{}, needs[s.Of]...)
+	if len(f.opt.Only) == 0 && len(f.opt.From) == 0 {
+		return p, nil
 	}
-	base, err := x.FindBase(ctx, p.Name, needs, f.opt)
+	base, err := x.FindBase(ctx, p.Name, needsAsWritten(p), f.opt)
 	if err != nil || base == nil {
 		return p, err
 	}
@@ -129,6 +119,28 @@ func (a *app) onBase(ctx context.Context, x *pipeline.Executor, p *plan.Plan, f 
 		return p, nil
 	}
 	return a.parsePlan(p.File, p.Source, f.sets, base.Params)
+}
+
+// needsAsWritten gives for each stage that the plan writes those that it needs:
+// the children of a matrix count as the stage that they are of.
+func needsAsWritten(p *plan.Plan) map[string][]string {
+	of := make(map[string]string, len(p.Stages))
+	for _, s := range p.Stages {
+		of[s.ID] = s.Of
+	}
+	needs := make(map[string][]string, len(p.Stages))
+	for _, s := range p.Stages {
+		list := needs[s.Of]
+		for _, n := range s.Needs {
+			list = append(list, of[n])
+		}
+		needs[s.Of] = list
+	}
+	for id, list := range needs {
+		slices.Sort(list)
+		needs[id] = slices.Compact(list)
+	}
+	return needs
 }
 
 func (a *app) executor(f *planRunFlags) (*pipeline.Executor, error) {
@@ -140,8 +152,12 @@ func (a *app) executor(f *planRunFlags) (*pipeline.Executor, error) {
 	if err != nil {
 		return nil, err
 	}
+	sink, diagnosis := a.renderer(f.quiet), a.stderr
+	if l, ok := sink.(*liveBars); ok {
+		diagnosis = l.progress
+	}
 	return &pipeline.Executor{
-		Workspace: a.workspace, Store: s, Events: a.renderer(f.quiet), Log: a.logger(),
+		Workspace: a.workspace, Store: s, Events: sink, Log: a.logger(diagnosis),
 		Jobs: f.jobs, Tool: tool, LookupEnv: a.getenv, Exec: runProgram,
 	}, nil
 }

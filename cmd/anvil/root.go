@@ -105,12 +105,13 @@ func exactly(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// logger is for diagnosis alone; results and progress never go through it.
-func (a *app) logger() zerolog.Logger {
+// logger is for diagnosis alone; results and progress never go through it. Its
+// lines go to w: stderr, or the bars that move there.
+func (a *app) logger(w io.Writer) zerolog.Logger {
 	level, err := zerolog.ParseLevel(a.logLevel)
 	if err != nil {
 		level = zerolog.WarnLevel
 	}
-	lines := zerolog.ConsoleWriter{Out: a.stderr, NoColor: true, TimeFormat: "15:04:05.000"}
+	lines := zerolog.ConsoleWriter{Out: w, NoColor: true, TimeFormat: "15:04:05.000"}
 	return zerolog.New(lines).Level(level).With().Timestamp().Logger()
 }

@@ -3,34 +3,15 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"time"
 
-	"anvil/pipeline/digest"
 	"anvil/pipeline/event"
 	"anvil/pipeline/prov"
 	"anvil/pipeline/stage"
 	"anvil/pipeline/store"
-)
-
-// The codes of a result's error.
-const (
-	CodeStage       = "stage_failed"   // the stage said that it could not do its work
-	CodeTimeout     = "timeout"        // of the plan
-	CodeInterrupted = "interrupted"    // by the user
-	CodeChanged     = "input_changed"  // a file that the stage read is another at its end
-	CodeInput       = "input_missing"  // what the stage reads is not there or cannot be read
-	CodeMissing     = "output_missing" // a declared output was not written
-	CodeInvalid     = "output_invalid" // an output does not fit its schema
-	CodeDiskFull    = "disk_full"
-	CodeReadOnly    = "read_only"
-	CodeGone        = "workspace_gone"
-	CodePreflight   = "preflight" // the stage found out before anything ran that it cannot work
-	CodePanic       = "panic"     // a fault of anvil
 )
 
 // execute runs attempts of a stage until one is not failed, or none is left.
@@ -83,31 +64,6 @@ func (e *execution) skips(n *node, b *bound) bool {
 		n.outcome = outcome{status: prov.Skipped, reason: e.secrets.Redact(reason)}
 	}
 	return skip
-}
-
-// paperFault tells a full or vanished disk, which fails the stage that met it
-// and whatever comes to the same, from a fault that ends the run.
-func (e *execution) paperFault(err error) error {
-	if codeOf(err, "") != "" {
-		return nil
-	}
-	return err
-}
-
-// codeOf gives the code of an error that has one of its own.
-func codeOf(err error, otherwise string) string {
-	var full *store.FullError
-	var readOnly *store.ReadOnlyError
-	var gone *store.GoneError
-	switch {
-	case errors.As(err, &full):
-		return CodeDiskFull
-	case errors.As(err, &readOnly):
-		return CodeReadOnly
-	case errors.As(err, &gone):
-		return CodeGone
-	}
-	return otherwise
 }
 
 // An attempt is one execution of a stage.
@@ -197,222 +153,6 @@ func (a *attempt) judge(err error) (prov.Status, error) {
 	}
 	a.final = errors.Is(err, stage.ErrFinal)
 	return prov.Failed, &codedError{codeOf(err, CodeStage), err}
-}
-
-func causeCode(cause error) string {
-	var t *timeoutError
-	switch {
-	case errors.As(cause, &t):
-		return CodeTimeout
-	case errors.Is(cause, ErrInterrupted):
-		return CodeInterrupted
-	}
-	return CodeStage
-}
-
-// A codedError is an error with the code that stands in the result.
-type codedError struct {
-	code string
-	err  error
-}
-
-func (e *codedError) Error() string { return e.err.Error() }
-
-func (e *codedError) Unwrap() error { return e.err }
-
-// A timeoutError is the cause with which a stage stops that took too long.
-type timeoutError struct{ after time.Duration }
-
-func (e *timeoutError) Error() string {
-	return fmt.Sprintf("the stage's timeout of %s is over", e.after)
-}
-
-// backstop is how long a stage that drains may take to do so after its timeout.
-const backstop = 10 * time.Minute
-
-// watched runs the stage under its timeout and the user's interrupts: a stage
-// that drains is asked to stop, any other is cancelled.
-func (a *attempt) watched(hard context.Context, s stage.Stage, in stage.Inputs) error {
-	ctx, cancel := context.WithCancelCause(hard)
-	defer cancel(nil)
-	stop := make(chan struct{})
-	causes := make(chan error, 1)
-	a.env.Stop = stop
-	a.env.StopCause = func() error {
-		select {
-		case cause := <-causes:
-			causes <- cause
-			return cause
-		default:
-			return nil
-		}
-	}
-	done := make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		cause := a.awaitCause(done)
-		if cause == nil {
-			return
-		}
-		causes <- cause
-		close(stop)
-		if !a.n.spec.Drains {
-			cancel(cause)
-			return
-		}
-		if !errors.Is(cause, ErrInterrupted) {
-			t := time.NewTimer(backstop)
-			defer t.Stop()
-			select {
-			case <-done:
-			case <-t.C:
-				cancel(cause)
-			}
-		}
-	}()
-	err := a.guarded(ctx, s, in)
-	close(done)
-	<-ended
-	a.cause = a.env.StopCause()
-	return err
-}
-
-// awaitCause waits for what stops a stage before its end; nil is its end.
-func (a *attempt) awaitCause(done <-chan struct{}) error {
-	var over <-chan time.Time
-	if a.n.Timeout > 0 {
-		t := time.NewTimer(a.n.Timeout)
-		defer t.Stop()
-		over = t.C
-	}
-	select {
-	case <-done:
-		return nil
-	case <-a.e.halt.stop:
-		return ErrInterrupted
-	case <-over:
-		return &timeoutError{a.n.Timeout}
-	}
-}
-
-func (a *attempt) guarded(ctx context.Context, s stage.Stage, in stage.Inputs) error {
-	return a.guard(func() error { return s.Run(ctx, a.env, in, a.outputs.out) })
-}
-
-// guard runs a kind's code; a panic becomes an error whose stack goes to the
-// attempt's log alone.
-func (a *attempt) guard(run func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			a.stack = debug.Stack()
-			a.env.Log.Error().Str("panic", fmt.Sprint(p)).Bytes("stack", a.stack).Msg("stage panicked")
-			err = fmt.Errorf("internal fault in %s: %v (the stack is in %s)", a.n.spec.Name, p, filepath.Join(a.folder.disk.Dir(), a.dir, prov.LogName))
-		}
-	}()
-	return run()
-}
-
-// publish writes the outputs, the statement, the result and what points to it,
-// in this order: a crash leaves the old state or the new one.
-func (a *attempt) publish(ctx context.Context, status prov.Status, failure error) error {
-	n, e := a.n, a.e
-	set := a.limitations(status)
-	var outs []prov.Output
-	if status == prov.OK || status == prov.Aborted {
-		var err error
-		if outs, err = a.outputs.publish(ctx, set, status == prov.OK, e.secrets); err != nil {
-			status, failure, outs = prov.Failed, err, nil
-		}
-	}
-	res := a.result(status, failure, outs, set)
-	raw, err := prov.EncodeResult(res)
-	if err != nil {
-		return err
-	}
-	sum, err := a.write(ctx, raw)
-	if err != nil {
-		return err
-	}
-	err = a.folder.journal.Append(prov.Line{
-		Event: prov.StageFinished, Stage: n.ID, Kind: n.spec.Name, Attempt: a.number, Status: status, Key: &a.b.key, Result: &sum, Text: messageOf(res.Error),
-	})
-	if err != nil {
-		return err
-	}
-	n.outcome = n.stand(&standing{sum: sum, res: &res, how: prov.Executed}, e.x.Store)
-	n.outcome.elapsed = elapsed(a.begun)
-	n.outcome.internal = a.stack != nil
-	if status == prov.OK {
-		err = e.x.Store.Point(a.b.key, store.Pointer{Run: a.runID, Stage: n.ID, Attempt: a.number, Result: sum})
-	}
-	a.copies(outs)
-	return err
-}
-
-func messageOf(err *prov.ResultError) string {
-	if err == nil {
-		return ""
-	}
-	return err.Message
-}
-
-func (a *attempt) result(status prov.Status, failure error, outs []prov.Output, set stage.LimitationSet) prov.Result {
-	res := prov.Result{
-		Schema: prov.ResultSchema, Run: a.runID, Stage: a.n.ID, Kind: a.n.spec.Name, Contract: a.n.spec.Contract, Class: a.n.spec.Class,
-		Attempt: a.number, Status: status, Key: a.b.key, Config: a.n.KeyConfig, Salt: a.e.plan.Salt, Inputs: a.b.inputs,
-		Outputs: outs, Limitations: set, StartedAt: a.started, FinishedAt: a.e.x.now(), Findings: a.findings(),
-	}
-	if failure != nil {
-		coded := &codedError{codeOf(failure, CodeStage), failure}
-		errors.As(failure, &coded)
-		res.Error = &prov.ResultError{Code: coded.code, Message: a.e.secrets.Redact(failure.Error())}
-	}
-	return res
-}
-
-func (a *attempt) findings() []stage.Finding {
-	if a.outputs == nil {
-		return nil
-	}
-	var out []stage.Finding
-	for _, f := range a.outputs.out.Collect().Findings {
-		out = append(out, stage.Finding{Code: f.Code, Text: a.e.secrets.Redact(f.Text)})
-	}
-	return out
-}
-
-// write stores the result and puts it, after its statement, into the attempt's
-// folder.
-func (a *attempt) write(ctx context.Context, result []byte) (digest.Digest, error) {
-	sum, err := a.e.x.Store.PutBytes(ctx, result)
-	if err != nil {
-		return sum, err
-	}
-	st, err := prov.StageStatement(result, a.e.x.Tool)
-	if err != nil {
-		return sum, err
-	}
-	statement, err := st.Encode()
-	if err != nil {
-		return sum, err
-	}
-	d := a.folder.disk
-	if err := d.WriteFile(filepath.Join(a.dir, prov.StatementName), statement); err != nil {
-		return sum, err
-	}
-	return sum, d.WriteFile(filepath.Join(a.dir, prov.ResultName), result)
-}
-
-// copies puts the outputs under readable names. They may be lost; what they
-// are copies of may not, so an error is told and stops nothing.
-func (a *attempt) copies(outs []prov.Output) {
-	for _, o := range outs {
-		name := filepath.Join(prov.ArtifactsFolder, a.n.Dir, o.Name)
-		if err := a.e.x.Store.Export(o.SHA256, a.folder.disk.Root(), name); err != nil {
-			a.e.warn(a.n, "copy_failed", fmt.Sprintf("the readable copy %s: %v", name, err))
-		}
-	}
 }
 
 // openLog opens the attempt's log, through which no secret passes.

@@ -424,6 +424,35 @@ func TestWhatCannotBeMadeAgainBreaksTheRunBeforeAnythingIsExecuted(t *testing.T)
 	}
 }
 
+func TestADamagedResultIsMadeAgainWhereItCanBe(t *testing.T) {
+	l := newLab(t)
+	p := l.plan("measure look", "grade make measure", "sum sum grade")
+	first := l.run(p, Options{})
+	l.damage(first.stage("grade").Result)
+	r := l.run(p, Options{Only: []string{"sum"}})
+	wantStates(t, r, "measure=ok/taken_over grade=ok/executed sum=ok/executed")
+	if r.stage("grade").Outputs[0].SHA256 != first.stage("grade").Outputs[0].SHA256 {
+		t.Error("the same inputs gave other bytes")
+	}
+	l.verify(r)
+	l.damage(r.stage("measure").Result)
+	l.reopen(nil)
+	_, err := l.x.Run(t.Context(), p.Plan, Options{Only: []string{"sum"}})
+	if broken, ok := errors.AsType[*BrokenError](err); !ok || broken.Stage != "measure" {
+		t.Errorf("got %v, want a *BrokenError that names measure", err)
+	}
+}
+
+func TestWhatStandsOnSomethingMadeAgainIsRestored(t *testing.T) {
+	l := newLab(t)
+	p := l.plan("measure look", "grade make measure", "sum sum grade", "prove prove sum")
+	first := l.run(p, Options{})
+	l.damage(first.stage("grade").Outputs[0].SHA256)
+	r := l.run(p, Options{Only: []string{"prove"}})
+	wantStates(t, r, "measure=ok/taken_over grade=ok/executed sum=ok/restored prove=ok/executed")
+	l.verify(r)
+}
+
 func TestALostIndexCostsTimeOnly(t *testing.T) {
 	l := newLab(t)
 	p := l.plan("a make", "b make a")

@@ -254,6 +254,9 @@ func (e *execution) decideKept(ctx context.Context, n *node) (bool, error) {
 		return false, nil
 	}
 	s, err := e.kept.standing(n.ID)
+	if broken, ok := errors.AsType[*BrokenError](err); ok && n.spec.Class == stage.Pure {
+		return false, e.setAside(n, &lostError{broken.Digest, broken.Name, broken.Err})
+	}
 	if err != nil || s == nil && n.attempts == 0 {
 		return false, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -255,5 +256,64 @@ func TestPromptsAreDisjointFromMeasuresUnlessSameAs(t *testing.T) {
 		if _, problems := b.Resolve(); len(problems) != 1 || !strings.Contains(problems[0].Message, want) {
 			t.Errorf("same_as %s: problems %v, want %q", id, problems, want)
 		}
+	}
+}
+
+func TestCanaryKeepsLogprobs(t *testing.T) {
+	for _, api := range []string{"openai-chat", "openai-completions"} {
+		doc, _, err := run(t, kindtest.New(t, Kind, map[string]any{"api": api}, map[string]any{"requests": 1}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := doc.Canary
+		if c.Reason != nil || len(c.Logprobs) != 3 {
+			t.Fatalf("%s: reason %v, logprobs of %d answers", api, c.Reason, len(c.Logprobs))
+		}
+		for i, ps := range c.Logprobs {
+			var text strings.Builder
+			for _, p := range ps {
+				text.WriteString(p.Token)
+			}
+			if text.String() != *c.Answers[i].Text || len(ps) == 0 || ps[0].Logprob == nil {
+				t.Errorf("%s: tokens spell %q, the answer is %q", api, text.String(), *c.Answers[i].Text)
+			}
+		}
+	}
+}
+
+func TestLogprobsThatDoNotComeHaveAReason(t *testing.T) {
+	plain := stream(hello, finish, "[DONE]")
+	picky := func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), `"logprobs"`) {
+			say(400, `{"error":{"message":"logprobs: unknown field"}}`)(w, r)
+			return
+		}
+		plain(w, r)
+	}
+	cases := []struct {
+		name, want string
+		chat       http.HandlerFunc
+		with       map[string]any
+	}{
+		{"a server that refuses the field", "refuses to be asked for them: 400 logprobs: unknown field", picky, map[string]any{}},
+		{"a server that leaves them out", "no answer holds any", plain, map[string]any{}},
+		{"the plan does not want them", "not asked for", picky, map[string]any{"canary": map[string]any{"logprobs": false}}},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			f := &fake{chat: tc.chat}
+			doc, p, err := run(t, kindtest.New(t, Kind, at(f.serve(t)), tc.with))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := doc.Canary
+			if c.Logprobs != nil || c.Reason == nil || !strings.Contains(*c.Reason, tc.want) {
+				t.Errorf("logprobs %v, reason %v", c.Logprobs, c.Reason)
+			}
+			if !c.Passed || len(c.Answers) != 3 || len(p.Findings) > 0 {
+				t.Errorf("passed %v, %d answers, findings %v", c.Passed, len(c.Answers), p.Findings)
+			}
+		})
 	}
 }

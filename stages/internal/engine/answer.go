@@ -40,6 +40,7 @@ func (d *Decoder) texts(a *Answer) {
 	if r.model != "" {
 		a.Model = &r.model
 	}
+	a.Logprobs = r.logprobs
 	a.Usage = r.counted.believe(d.plausible())
 	if d.head == nil || d.in.mode == httpError || !d.want.StoreText {
 		return

@@ -35,6 +35,7 @@ func (p *Protocol) NewDecoder(w Want) *Decoder {
 func (d *Decoder) Head(h Head) {
 	d.head = &h
 	d.in.reset(h, false)
+	d.in.r.keepLogprobs = d.want.Logprobs
 }
 
 // Read takes one read of the body and its stamps. b may be reused when it returns.

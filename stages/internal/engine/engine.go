@@ -12,6 +12,7 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -109,6 +110,9 @@ func (p *Protocol) Body(r Request) ([]byte, error) {
 	f, err := p.Adapter.Body(&p.Endpoint, r, p.Stream)
 	if err != nil {
 		return nil, fmt.Errorf("%s request: %w", p.Adapter.API(), err)
+	}
+	if r.Logprobs {
+		maps.Copy(f, p.logprobFields())
 	}
 	return f.merge(p.Endpoint.ExtraBody).encode()
 }

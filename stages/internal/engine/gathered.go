@@ -29,6 +29,9 @@ type gathered struct {
 	bad      *fault // the first thing that was not as the API says
 	notes    []string
 	payloads int // events seen, also those without output
+
+	keepLogprobs bool
+	logprobs     []Logprob // of choice 0
 }
 
 // A fault is a class and a message.

@@ -156,6 +156,9 @@ func openaiChoice(r *reading, c value, kind string) {
 	if !r.live {
 		r.choice(index)
 	}
+	if r.keepLogprobs {
+		r.likely(index, c.Get("logprobs"))
+	}
 	openaiDelta(r, index, m[1])
 	openaiText(r, index, m[2])
 	r.finish(index, m[3])

@@ -59,6 +59,7 @@ type Want struct {
 	MaxTokens int    // asked for
 	Limits    Limits
 	StoreText bool
+	Logprobs  bool // keep them
 }
 
 // An Answer is all that an attempt says of the answer itself.
@@ -96,6 +97,9 @@ type Answer struct {
 	// Content is the whole text of choice 0, for canaries and code words; it is
 	// there also when the text is not stored.
 	Content string
+	// Logprobs are of choice 0's tokens; nil where they were not asked for or did
+	// not come.
+	Logprobs []Logprob
 }
 
 // Fail adds an outcome that is found after decoding: a canary or a length. The

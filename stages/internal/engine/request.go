@@ -14,6 +14,7 @@ type Request struct {
 	Prompt    string
 	MaxTokens int
 	Sampling  Sampling
+	Logprobs  bool // of the answer's tokens, where the API has them
 }
 
 // A Message is one turn. Raw, when set, is the message exactly as a data set has

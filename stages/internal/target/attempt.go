@@ -2,6 +2,7 @@ package target
 
 import (
 	"fmt"
+	"strings"
 
 	"anvil/pipeline/digest"
 	"anvil/stages/internal/engine"
@@ -18,11 +19,15 @@ type Ask struct {
 	StoreText bool
 	Strict    bool // answers of another length than asked are failures
 	ListTries bool // the plan retries: every try is listed
+
+	// Logprobs, when set, asks for the tokens' log probabilities and is given
+	// those of each answer: none where they did not come.
+	Logprobs func(request int, ps []engine.Logprob)
 }
 
 // Body returns the request for a prompt.
 func (t *Target) Body(a Ask, p prompt.Prompt) ([]byte, error) {
-	return t.Protocol.Body(engine.Request{Messages: p.Messages, Prompt: p.Text, MaxTokens: a.MaxTokens, Sampling: a.Sampling})
+	return t.Protocol.Body(engine.Request{Messages: p.Messages, Prompt: p.Text, MaxTokens: a.MaxTokens, Sampling: a.Sampling, Logprobs: a.Logprobs != nil})
 }
 
 // Watcher follows answers of the endpoint for one worker.
@@ -111,7 +116,7 @@ func (t *Target) neverSent(out *record.Attempt, tries []Tried) {
 }
 
 func (t *Target) decode(a Ask, p prompt.Prompt, out *record.Attempt, capture *load.Capture, n int, try Tried) error {
-	want := engine.Want{MaxTokens: a.MaxTokens, Limits: t.engineLimits(), StoreText: a.StoreText}
+	want := engine.Want{MaxTokens: a.MaxTokens, Limits: t.engineLimits(), StoreText: a.StoreText, Logprobs: a.Logprobs != nil}
 	d := t.Protocol.NewDecoder(want)
 	err := capture.Replay(out.Index, n,
 		func(head []byte) {
@@ -136,6 +141,9 @@ func (t *Target) decode(a Ask, p prompt.Prompt, out *record.Attempt, capture *lo
 	out.T = record.Stamps{
 		Due: moment(s.Due), Start: moment(s.Start), Connected: moment(s.Connected), Sent: moment(s.Sent),
 		Written: moment(s.Written), Headers: moment(s.Headers), FirstByte: moment(s.FirstByte),
+	}
+	if a.Logprobs != nil {
+		a.Logprobs(out.Index, t.showable(answer.Logprobs))
 	}
 	failure := check(a, p, out, &answer)
 	answer.Put(out)
@@ -204,6 +212,18 @@ func (t *Target) hide(out *record.Attempt) {
 	for i := range out.ToolCalls {
 		out.ToolCalls[i].Arguments = redact(out.ToolCalls[i].Arguments)
 	}
+}
+
+// showable are log probabilities of tokens that do not spell a secret.
+func (t *Target) showable(ps []engine.Logprob) []engine.Logprob {
+	var text strings.Builder
+	for _, p := range ps {
+		text.WriteString(p.Token)
+	}
+	if t.env.Secrets.Redact(text.String()) != text.String() {
+		return nil
+	}
+	return ps
 }
 
 func moment(stamp int64) *int64 {

@@ -127,7 +127,7 @@ var errorTable = []struct {
 	is   func(error) bool
 }{
 	{exitInterrupted, "interrupted", func(err error) bool {
-		return errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled)
+		return errors.Is(err, errInterrupted) || errors.Is(err, pipeline.ErrInterrupted) || errors.Is(err, context.Canceled)
 	}},
 	{exitBusy, "busy", is[*pipeline.BusyError]},
 	{exitPlan, "base_cannot_serve", is[*pipeline.BaseError]},

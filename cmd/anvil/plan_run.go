@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -54,9 +53,9 @@ after them as a plain run does: pure ones are restored when their key is known.`
 // selectionFlags say what of a plan to run and on what to build.
 func selectionFlags(c *cobra.Command, f *planRunFlags) {
 	flags := c.Flags()
-	flags.StringSliceVar(&f.opt.Only, "only", nil, "stages to execute on a base run's evidence")
-	flags.StringSliceVar(&f.opt.From, "from", nil, "stages to run, with everything after them, on a base run's evidence")
-	flags.StringSliceVar(&f.opt.Force, "force", nil, "stages to execute although their key is known")
+	flags.Var(stageList{&f.opt.Only}, "only", "stages to execute on a base run's evidence")
+	flags.Var(stageList{&f.opt.From}, "from", "stages to run, with everything after them, on a base run's evidence")
+	flags.Var(stageList{&f.opt.Force}, "force", "stages to execute although their key is known")
 	flags.StringVar(&f.opt.Resume, "resume", "", "go on with an unfinished run of this plan: the newest, or --resume=RUN")
 	flags.Lookup("resume").NoOptDefVal = pipeline.ResumeNewest
 	flags.StringVar(&f.opt.Reuse, "reuse", "", "a run whose observations are taken over where their keys are equal (limitation run.reused-evidence)")
@@ -110,7 +109,7 @@ func (a *app) onBase(ctx context.Context, x *pipeline.Executor, p *plan.Plan, f 
 	if len(f.opt.Only) == 0 && len(f.opt.From) == 0 {
 		return p, nil
 	}
-	base, err := x.FindBase(ctx, p.Name, needsAsWritten(p), f.opt)
+	base, err := x.FindBase(ctx, p.Name, pipeline.Needs(p), f.opt)
 	if err != nil || base == nil {
 		return p, err
 	}
@@ -119,28 +118,6 @@ func (a *app) onBase(ctx context.Context, x *pipeline.Executor, p *plan.Plan, f 
 		return p, nil
 	}
 	return a.parsePlan(p.File, p.Source, f.sets, base.Params)
-}
-
-// needsAsWritten gives for each stage that the plan writes those that it needs:
-// the children of a matrix count as the stage that they are of.
-func needsAsWritten(p *plan.Plan) map[string][]string {
-	of := make(map[string]string, len(p.Stages))
-	for _, s := range p.Stages {
-		of[s.ID] = s.Of
-	}
-	needs := make(map[string][]string, len(p.Stages))
-	for _, s := range p.Stages {
-		list := needs[s.Of]
-		for _, n := range s.Needs {
-			list = append(list, of[n])
-		}
-		needs[s.Of] = list
-	}
-	for id, list := range needs {
-		slices.Sort(list)
-		needs[id] = slices.Compact(list)
-	}
-	return needs
 }
 
 func (a *app) executor(f *planRunFlags) (*pipeline.Executor, error) {

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/url"
@@ -342,8 +343,19 @@ func (s *servingCell) checkSourceURL(v jsontree.Value) {
 	if !v.Is(jsontree.String) {
 		return
 	}
-	u, err := url.Parse(v.Str())
-	plain := err == nil && u.Scheme == "https" && u.Host != "" && u.RawQuery == "" && !u.ForceQuery && u.Fragment == "" && u.User == nil
-	s.holds(plain, "/deployment/source_url", "deployment.source-url", v, nil, "want https, without query, fragment and credentials")
-	s.holds(!plain || slices.Contains(sourceHosts, u.Host), "/deployment/source_url", "deployment.source-url", v, nil, "want a page of %s", strings.Join(sourceHosts, " or "))
+	err := CheckSourceURL(v.Str())
+	s.holds(err == nil, "/deployment/source_url", "deployment.source-url", v, nil, "%v", err)
+}
+
+// CheckSourceURL says why a serving cell may not name that page as the source
+// of its model.
+func CheckSourceURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.User != nil {
+		return errors.New("want https, without query, fragment and credentials")
+	}
+	if !slices.Contains(sourceHosts, u.Host) {
+		return fmt.Errorf("want a page of %s", strings.Join(sourceHosts, " or "))
+	}
+	return nil
 }

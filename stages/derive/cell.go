@@ -22,6 +22,9 @@ type cell struct {
 
 	tally   *tally
 	prompts digest.Digest // of the prompts' digests in order of index
+	keep    bool          // rows, for a serving cell
+	level   float64       // of confidence
+	rows    []servingRow
 	wallMS  float64
 	metrics []record.Metric
 	out     record.Cell
@@ -56,6 +59,7 @@ func readCells(ctx context.Context, c SummarizeConfig, ports map[string][]stage.
 
 func (c *cell) read(ctx context.Context, config SummarizeConfig, ports map[string][]stage.Artifact, grades []*gradesRead) error {
 	c.tally = newTally(config.Objectives)
+	c.keep, c.level = config.ServingCell != nil, config.Confidence
 	status, err := c.readAttempts(ctx)
 	if err != nil {
 		return err
@@ -104,6 +108,9 @@ func (c *cell) readAttempts(ctx context.Context) (status string, err error) {
 		}
 		prompts[a.Index] = a.PromptSHA256
 		c.tally.add(&a)
+		if c.keep {
+			c.rows = append(c.rows, c.servingRow(&a))
+		}
 	}
 	if err := c.tally.finish(); err != nil {
 		return "", fmt.Errorf("attempts: %w", err)
@@ -212,14 +219,24 @@ func (c *cell) withheld(set stage.LimitationSet, all []*cell) record.Cell {
 			}
 		}
 	}
-	if g := c.grades; g != nil && g.footer.Gate != nil && g.footer.Gate.WithholdThroughput && !g.footer.Gate.Passed {
+	if c.gateWithholds() {
 		for i := range out.Metrics {
 			if m := &out.Metrics[i]; throughputs[m.ID] {
-				withhold(m, "withheld: the gate of the grades of "+g.artifact.Stage+" failed")
+				withhold(m, "withheld: the gate of the grades of "+c.grades.artifact.Stage+" failed")
 			}
 		}
 	}
 	return out
+}
+
+// gateWithholds tells whether a failed gate of the grades takes the throughput
+// away.
+func (c *cell) gateWithholds() bool {
+	if c.grades == nil || c.grades.footer.Gate == nil {
+		return false
+	}
+	gate := c.grades.footer.Gate
+	return gate.WithholdThroughput && !gate.Passed
 }
 
 // throughputs are what a failed correctness gate withholds when the plan says so.

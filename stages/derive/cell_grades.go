@@ -90,7 +90,7 @@ func (c *cell) takeGrades(all []*gradesRead) error {
 		counts[g.verdicts[i]]++
 	}
 	c.out.Accounting.Verdicts = counts
-	c.out.Correctness = correctness(counts, c.tally.planned, g.footer.Reduced)
+	c.out.Correctness = correctness(counts, c.tally.planned, g.footer.Reduced, c.shares())
 	return nil
 }
 
@@ -106,22 +106,28 @@ func countVerdicts(rows []record.Grade) map[record.Verdict]int {
 	return counts
 }
 
-func correctness(counts map[record.Verdict]int, planned int, reduced *record.Reduced) *record.Correctness {
-	pass, judged := counts[record.Pass], counts[record.Pass]+counts[record.Fail]
-	return &record.Correctness{
-		Strict:   proportion(pass, planned, nothingPlanned),
-		Answered: proportion(pass, judged, "no answer was judged pass or fail"),
-		Coverage: proportion(judged, planned, nothingPlanned),
-		Reduced:  reduced,
+// shares says how far the shares of this cell can be bounded: attempts at one
+// item are no independent trials.
+func (c *cell) shares() share {
+	seen := map[string]bool{}
+	for _, k := range c.tally.cases {
+		if k.Item == nil {
+			continue
+		}
+		if seen[*k.Item] {
+			return share{without: "items were asked several times: their attempts are not independent"}
+		}
+		seen[*k.Item] = true
 	}
+	return share{level: c.level}
 }
 
-func proportion(n, of int, none string) record.Proportion {
-	p := record.Proportion{Numerator: n, Denominator: of}
-	if of == 0 {
-		p.Reason, p.IntervalReason = &none, new("there is no value")
-		return p
+func correctness(counts map[record.Verdict]int, planned int, reduced *record.Reduced, s share) *record.Correctness {
+	pass, judged := counts[record.Pass], counts[record.Pass]+counts[record.Fail]
+	return &record.Correctness{
+		Strict:   s.of(pass, planned, nothingPlanned),
+		Answered: s.of(pass, judged, "no answer was judged pass or fail"),
+		Coverage: s.of(judged, planned, nothingPlanned),
+		Reduced:  reduced,
 	}
-	p.Value, p.IntervalReason = new(float64(n)/float64(of)), new(notComputed)
-	return p
 }

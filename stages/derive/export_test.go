@@ -16,3 +16,6 @@ func FillGrader(raw []byte) ([]byte, error) {
 	}
 	return json.Marshal(v)
 }
+
+// WilsonInterval bounds n of total.
+var WilsonInterval = wilsonInterval

@@ -13,25 +13,25 @@ import (
 
 // SummarizeContract is the version of the record's derivation: raise it when
 // the same inputs may give another record.
-const SummarizeContract = 1
+const SummarizeContract = 2
 
 // A SummarizeConfig is the resolved configuration of summarize. What comes from
 // the plan's top level stands in it too, so that the record is a function of
 // the configuration and the inputs, the plan's digests excepted.
 type SummarizeConfig struct {
-	Quantile       string              `json:"quantile"`
-	Confidence     float64             `json:"confidence"`
-	Bootstrap      Bootstrap           `json:"bootstrap"`
-	SteadyState    bool                `json:"steady_state"`
-	Objectives     Objectives          `json:"objectives"`
-	Conventions    []string            `json:"conventions"`
-	Per            []string            `json:"per"`
-	ServingCell    json.RawMessage     `json:"serving_cell"`
-	DerivedSummary json.RawMessage     `json:"derived_summary"`
-	Name           string              `json:"name"`
-	Deployment     map[string]any      `json:"deployment"`
-	Conditions     []record.Condition  `json:"conditions"`
-	Limitations    stage.LimitationSet `json:"limitations"`
+	Quantile       string                `json:"quantile"`
+	Confidence     float64               `json:"confidence"`
+	Bootstrap      Bootstrap             `json:"bootstrap"`
+	SteadyState    bool                  `json:"steady_state"`
+	Objectives     Objectives            `json:"objectives"`
+	Conventions    []string              `json:"conventions"`
+	Per            []string              `json:"per"`
+	ServingCell    *ServingCellConfig    `json:"serving_cell"`
+	DerivedSummary *DerivedSummaryConfig `json:"derived_summary"`
+	Name           string                `json:"name"`
+	Deployment     map[string]any        `json:"deployment"`
+	Conditions     []record.Condition    `json:"conditions"`
+	Limitations    stage.LimitationSet   `json:"limitations"`
 }
 
 // Bootstrap configures resampled intervals.
@@ -61,9 +61,15 @@ type Summary struct {
 	// Limitations are what summarize raises: the plan's own, of origin "plan",
 	// and what the evidence shows, whose origin the executor sets.
 	Limitations []stage.Limitation
+	// Withheld are documents that the plan asks for and the evidence does not
+	// allow; the record says so too.
+	Withheld []stage.Finding
 
-	record record.Final
-	cells  []*cell
+	config  SummarizeConfig
+	record  record.Final
+	cells   []*cell
+	source  summarySource
+	formats []Format
 }
 
 // Summarize makes the final record from the artifacts on summarize's ports.
@@ -79,7 +85,7 @@ func Summarize(ctx context.Context, c SummarizeConfig, ports map[string][]stage.
 	if err != nil {
 		return nil, err
 	}
-	s := &Summary{cells: cells}
+	s := &Summary{config: c, cells: cells}
 	s.record = record.Final{
 		Schema: record.FinalSchema, ID: record.BlankID, Status: "completed",
 		Plan:         record.FinalPlan{Name: c.Name, SHA256: plan.SHA256, ResolvedSHA256: plan.ResolvedSHA256},
@@ -102,7 +108,44 @@ func Summarize(ctx context.Context, c SummarizeConfig, ports map[string][]stage.
 	}
 	s.record.ClientTool, s.record.ClientToolReason = clientTool(cells)
 	s.Limitations = append(slices.Clone(c.Limitations), raised(facts, cells)...)
+	if c.DerivedSummary != nil {
+		if s.source, err = readSource(ctx, ports["benchmark"]); err != nil {
+			return nil, err
+		}
+	}
+	s.choose()
 	return s, nil
+}
+
+// Formats returns the documents that can be written of those that the plan
+// asks for.
+func (s *Summary) Formats() []Format { return s.formats }
+
+// choose tries what was asked for on request with the limitations that are
+// known by now: the executor adds only texts to them.
+func (s *Summary) choose() {
+	set := stage.NewLimitationSet(s.Limitations...)
+	for _, c := range s.cells {
+		set = set.Union(c.limitations())
+	}
+	for _, f := range Formats() {
+		if !f.Wanted(s.config) {
+			continue
+		}
+		if f.Optional {
+			if _, err := f.Build(s, set); err != nil {
+				s.withhold(f.Name, err)
+				continue
+			}
+		}
+		s.formats = append(s.formats, f)
+	}
+}
+
+// withhold notes why a document is not written; the record stands without it.
+func (s *Summary) withhold(name string, why error) {
+	s.record.NotComputed = append(s.record.NotComputed, record.NotComputed{What: name, Reason: why.Error()})
+	s.Withheld = append(s.Withheld, stage.Finding{Code: "summarize.withheld", Text: fmt.Sprintf("%s is not written: %v", name, why)})
 }
 
 // Document lays the record out with the limitation set of the outputs and gives
@@ -145,7 +188,7 @@ func evidence(ports map[string][]stage.Artifact) []record.Evidence {
 // notComputedOf names what a plan may ask for and no record holds yet. A plan
 // that asks for one of the optional ones by name is refused when it is read.
 func notComputedOf(c SummarizeConfig) []record.NotComputed {
-	out := []record.NotComputed{{What: fmt.Sprintf("intervals at level %v", c.Confidence), Reason: notComputed}}
+	out := []record.NotComputed{{What: fmt.Sprintf("intervals of metrics at level %v", c.Confidence), Reason: notComputed}}
 	if c.SteadyState {
 		out = append(out, record.NotComputed{What: "steady state", Reason: notComputed})
 	}

@@ -15,10 +15,11 @@ import (
 
 // Validate proves a final record as far as its closure carries: digests,
 // schemas, identities, accounting, the limitation closure, and everything that
-// was derived, made again. It reports every fault at once; the error is for
-// what kept it from looking, such as a cancelled context.
-func Validate(ctx context.Context, rec stage.Artifact, closure stage.Closure) (record.Validation, error) {
-	v := &validation{ctx: ctx, rec: rec, closure: closure}
+// was derived, made again: the documents that summarize wrote beside the record
+// too, of those that are handed in. It reports every fault at once; the error
+// is for what kept it from looking, such as a cancelled context.
+func Validate(ctx context.Context, rec stage.Artifact, closure stage.Closure, beside ...stage.Artifact) (record.Validation, error) {
+	v := &validation{ctx: ctx, rec: rec, closure: closure, beside: siblings(rec, beside)}
 	v.out = record.Validation{
 		Schema: record.ValidationSchema, Record: record.ValidatedRecord{SHA256: rec.SHA256.String()},
 		Rederived: []string{}, Problems: []record.ValidationProblem{}, Notes: []record.ValidationProblem{},
@@ -50,6 +51,7 @@ type validation struct {
 	ctx     context.Context
 	rec     stage.Artifact
 	closure stage.Closure
+	beside  []stage.Artifact // of the stage that made the record
 	out     record.Validation
 
 	bytes []byte        // of the record
@@ -65,15 +67,22 @@ func (v *validation) problem(level int, a stage.Artifact, pointer, rule string, 
 	})
 }
 
-// artifacts are the record and everything in its closure, each once.
+// artifacts are the record, everything in its closure and what stands beside
+// it, each once.
 func (v *validation) artifacts() []stage.Artifact {
 	out := []stage.Artifact{v.rec}
 	seen := map[digest.Digest]bool{v.rec.SHA256: true}
-	for a := range v.closure.All() {
+	add := func(a stage.Artifact) {
 		if !seen[a.SHA256] {
 			seen[a.SHA256] = true
 			out = append(out, a)
 		}
+	}
+	for a := range v.closure.All() {
+		add(a)
+	}
+	for _, a := range v.beside {
+		add(a)
 	}
 	return out
 }
@@ -180,6 +189,7 @@ func (v *validation) rederiveRecord() {
 	}
 	v.compareRecord(doc)
 	v.out.Rederived = append(v.out.Rederived, v.rec.Stage+"/"+v.rec.Name)
+	v.rederiveBeside(again, set)
 }
 
 // expectedSet is the closure of limitations: of everything reached, of what

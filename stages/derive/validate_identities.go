@@ -57,7 +57,7 @@ func (v *validation) checkCorrectness(c record.Cell, at string) {
 		}
 		return
 	}
-	want := correctness(c.Accounting.Verdicts, c.Accounting.Planned, c.Correctness.Reduced)
+	want := correctness(c.Accounting.Verdicts, c.Accounting.Planned, c.Correctness.Reduced, share{})
 	for name, pair := range map[string][2]record.Proportion{
 		"strict": {c.Correctness.Strict, want.Strict}, "answered": {c.Correctness.Answered, want.Answered}, "coverage": {c.Correctness.Coverage, want.Coverage},
 	} {

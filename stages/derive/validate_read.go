@@ -108,8 +108,8 @@ func (v *validation) take(a stage.Artifact, r record.Report) {
 		v.problem(record.LevelConsistent, a, p.Pointer, p.Rule, p.Stored, p.Computed, "%s", p.Text)
 	}
 	for _, n := range r.Notes {
-		if n.Rule == "record.evidence" {
-			continue // it says that the evidence was not looked at: here it is
+		if n.Rule == "record.evidence" || n.Rule == "derived.source-absent" {
+			continue // they say that something was not looked at: here it is
 		}
 		v.out.Notes = append(v.out.Notes, record.ValidationProblem{
 			Artifact: a.Stage + "/" + a.Name, Pointer: n.Pointer, Rule: n.Rule, Level: record.LevelRederived, Text: n.Text,

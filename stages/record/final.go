@@ -103,6 +103,7 @@ type Proportion struct {
 	Low            *float64 `json:"low"`
 	High           *float64 `json:"high"`
 	Level          *float64 `json:"level"`
+	Method         *string  `json:"method"` // of the bounds: wilson
 	Reason         *string  `json:"reason"`
 	IntervalReason *string  `json:"interval_reason"`
 }

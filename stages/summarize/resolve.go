@@ -26,6 +26,8 @@ func resolve(r *stage.Resolution) {
 		b["seed"] = json.Number(strconv.FormatInt(r.Plan.Seed, 10))
 	}
 	resolveObjectives(r)
+	resolveServingCell(r)
+	resolveDerivedSummary(r)
 	refuse(r)
 }
 
@@ -90,12 +92,6 @@ func withNulls(m, none map[string]any) map[string]any {
 func same(a, b map[string]any) bool { return fmt.Sprint(a) == fmt.Sprint(b) }
 
 func refuse(r *stage.Resolution) {
-	if r.With["serving_cell"] != nil {
-		r.Problem("/serving_cell", "serving-cell.json is not written by this version", "leave it out; record.json holds the figures")
-	}
-	if r.With["derived_summary"] != nil {
-		r.Problem("/derived_summary", "derived-summary.json is not written by this version", "leave it out; record.json holds the figures")
-	}
 	if per, _ := r.With["per"].([]any); len(per) > 0 {
 		r.Problem("/per", "figures per gpu or node are not computed by this version", "leave it out")
 	}

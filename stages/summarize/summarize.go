@@ -8,14 +8,13 @@ import (
 
 	"anvil/pipeline/stage"
 	"anvil/stages/derive"
-	"anvil/stages/record"
 )
 
 // Kind is summarize.
 var Kind = stage.Define(stage.Spec{
 	Name: "summarize", Contract: derive.SummarizeContract, Config: "anvil.summarize-config/v1", Class: stage.Pure, Collects: true,
 	In:      derive.SummarizePorts(),
-	Out:     []stage.Port{{Name: "record.json", Schema: record.FinalSchema}},
+	Out:     derive.SummarizeOutputs(),
 	Resolve: resolve,
 }, func(c derive.SummarizeConfig) (stage.Stage, error) { return &summarize{c}, nil })
 
@@ -31,10 +30,10 @@ func (s *summarize) Run(ctx context.Context, env stage.Env, in stage.Inputs, out
 		return err
 	}
 	out.Limit(summary.Limitations...)
-	for _, f := range derive.Formats() {
-		if !f.Wanted(s.config) {
-			continue
-		}
+	for _, w := range summary.Withheld {
+		out.Finding(w.Code, w.Text)
+	}
+	for _, f := range summary.Formats() {
 		build := func(set stage.LimitationSet) ([]byte, error) { return f.Build(summary, set) }
 		if err := out.Build(f.Name, build); err != nil {
 			return err

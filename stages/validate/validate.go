@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"anvil/pipeline/stage"
 	"anvil/stages/derive"
@@ -16,9 +17,22 @@ import (
 // Kind is validate.
 var Kind = stage.Define(stage.Spec{
 	Name: "validate", Contract: 1, Config: "anvil.validate-config/v1", Class: stage.Pure, Collects: true,
-	In:  []stage.Port{{Name: "record", Schema: record.FinalSchema, Closure: true}},
+	In:  append([]stage.Port{{Name: "record", Schema: record.FinalSchema, Closure: true}}, besides()...),
 	Out: []stage.Port{{Name: "validation.json", Schema: record.ValidationSchema}},
 }, func(c config) (stage.Stage, error) { return &validate{c}, nil })
+
+// besides are the ports of what summarize writes on request: an artifact on one
+// enters the key, since the report depends on it.
+func besides() []stage.Port {
+	var out []stage.Port
+	for _, p := range derive.SummarizeOutputs() {
+		if p.Optional {
+			name := strings.ReplaceAll(strings.TrimSuffix(p.Name, ".json"), "-", "_")
+			out = append(out, stage.Port{Name: name, Schema: p.Schema, Many: true, Optional: true})
+		}
+	}
+	return out
+}
 
 type config struct {
 	Level int `json:"level"` // what must be reached
@@ -35,7 +49,11 @@ func (v *validate) Run(ctx context.Context, _ stage.Env, in stage.Inputs, out *s
 	if closure == nil {
 		return errors.New("no closure of the record is bound")
 	}
-	report, err := derive.Validate(ctx, rec, closure)
+	var beside []stage.Artifact
+	for _, p := range besides() {
+		beside = append(beside, in.All(p.Name)...)
+	}
+	report, err := derive.Validate(ctx, rec, closure, beside...)
 	if err != nil {
 		return err
 	}

@@ -64,16 +64,6 @@ type defaultValue struct{ v any }
 
 func (defaultValue) Validate(jsonschema.ValidationContext, any) error { return nil }
 
-type defaultCompiler struct{}
-
-func (defaultCompiler) Compile(_ jsonschema.CompilerContext, m map[string]any) (jsonschema.ExtSchema, error) {
-	d, ok := m["default"]
-	if !ok {
-		return nil, nil
-	}
-	return defaultValue{d}, nil
-}
-
 func defaultOf(s *jsonschema.Schema) (any, bool) {
 	for range 8 { // a chain of references, never a long one
 		if d, ok := s.Extensions[defaultName].(defaultValue); ok {

@@ -3,10 +3,8 @@ package schemas
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
@@ -44,17 +42,33 @@ type marks Marks
 // Validate accepts everything: marks say how a value is used, not what it is.
 func (marks) Validate(jsonschema.ValidationContext, any) error { return nil }
 
-type marksCompiler struct{}
+// extend gives a schema the keywords of our own that it says in its file.
+func extend(s *jsonschema.Schema, m map[string]any) error {
+	out, found, err := readMarks(m)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.Location, err)
+	}
+	d, hasDefault := m["default"]
+	if !found && !hasDefault {
+		return nil
+	}
+	s.Extensions = map[string]jsonschema.ExtSchema{}
+	if found {
+		s.Extensions[marksName] = out
+	}
+	if hasDefault {
+		s.Extensions[defaultName] = defaultValue{d}
+	}
+	return nil
+}
 
-func (marksCompiler) Compile(_ jsonschema.CompilerContext, m map[string]any) (jsonschema.ExtSchema, error) {
-	var out marks
-	found := false
+func readMarks(m map[string]any) (out marks, found bool, err error) {
 	for name, v := range m {
 		switch name {
 		case "x-anvil-key":
 			s, _ := v.(string)
 			if s != string(Cosmetic) && s != string(Policy) {
-				return nil, fmt.Errorf("x-anvil-key: want %q or %q, got %v", Cosmetic, Policy, v)
+				return out, false, fmt.Errorf("x-anvil-key: want %q or %q, got %v", Cosmetic, Policy, v)
 			}
 			out.Key, found = Key(s), true
 		case "x-anvil-file":
@@ -67,39 +81,29 @@ func (marksCompiler) Compile(_ jsonschema.CompilerContext, m map[string]any) (js
 			out.Like, found = v == true, true
 		}
 	}
-	if !found {
-		return nil, nil
-	}
-	return out, nil
+	return out, found, nil
 }
 
-var (
-	markMeta = jsonschema.MustCompileString("anvil-marks.json", `{}`)
-	sizeText = regexp.MustCompile(`^(0|[1-9][0-9]*)(B|KiB|MiB|GiB|TiB)$`)
-)
+var sizeText = regexp.MustCompile(`^(0|[1-9][0-9]*)(B|KiB|MiB|GiB|TiB)$`)
 
-func registerKeywords(c *jsonschema.Compiler) {
-	c.RegisterExtension(marksName, markMeta, marksCompiler{})
-	c.RegisterExtension(defaultName, markMeta, defaultCompiler{})
-	if c.Formats == nil {
-		c.Formats = map[string]func(any) bool{}
-	}
-	c.Formats["anvil-duration"] = func(v any) bool {
+// formats are those of our own.
+var formats = map[string]func(any) bool{
+	"anvil-duration": func(v any) bool {
 		s, ok := v.(string)
 		if !ok {
 			return true
 		}
 		d, err := time.ParseDuration(s)
 		return err == nil && d >= 0
-	}
-	c.Formats["anvil-size"] = func(v any) bool {
+	},
+	"anvil-size": func(v any) bool {
 		s, ok := v.(string)
 		if !ok {
 			return true
 		}
 		_, err := ParseSize(s)
 		return err == nil
-	}
+	},
 }
 
 // ParseSize reads "64KiB": digits and one of B, KiB, MiB, GiB, TiB, without a
@@ -117,18 +121,8 @@ func ParseSize(s string) (int64, error) {
 	return n << shift, nil
 }
 
-// load serves the compiler from the embedded files alone.
-func load(url string) (io.ReadCloser, error) {
-	name, ok := strings.CutPrefix(url, base)
-	if !ok {
-		return nil, fmt.Errorf("schema %q: not among the embedded ones", url)
-	}
-	return files.Open(name)
-}
-
-// declaredID finds the id that a schema file says near its head. Sixty files
-// are looked into at every start, so none is parsed for it; a test holds the
-// result against the parsed files.
+// declaredID finds the id that a schema file says near its head. None is
+// parsed for it; a test holds the result against the parsed files.
 func declaredID(src []byte) (ID, bool) {
 	_, rest, ok := bytes.Cut(src, []byte(`"x-anvil-id": "`))
 	if !ok {

@@ -89,23 +89,10 @@ var index = sync.OnceValue(func() map[ID]string {
 })
 
 var (
-	mu       sync.Mutex // of compiled and of the compiler
+	mu       sync.Mutex // of what follows
 	compiled = map[ID]*jsonschema.Schema{}
+	assembly = newAssembler()
 )
-
-// compiler is one for all, so that a file that many schemas refer to is read
-// and checked once.
-var compiler = sync.OnceValue(newCompiler)
-
-func newCompiler() *jsonschema.Compiler {
-	c := jsonschema.NewCompiler()
-	c.Draft = jsonschema.Draft2020
-	c.ExtractAnnotations = true
-	c.AssertFormat = true
-	c.LoadURL = load
-	registerKeywords(c)
-	return c
-}
 
 // Compile returns the compiled schema, compiling it at the first call. It is
 // safe for concurrent use.
@@ -115,12 +102,14 @@ func Compile(id ID) (*jsonschema.Schema, error) {
 	if s, ok := compiled[id]; ok {
 		return s, nil
 	}
-	name, ok := index()[id]
-	if !ok {
+	name := id.FileName()
+	src, err := files.ReadFile(name)
+	if declared, _ := declaredID(src); err != nil || declared != id {
 		return nil, fmt.Errorf("no schema %q", id)
 	}
-	s, err := compiler().Compile(base + name)
+	s, err := assembly.at(base + name + "#")
 	if err != nil {
+		assembly = newAssembler() // what is half made must not be found
 		return nil, fmt.Errorf("schema %s: %w", id, err)
 	}
 	compiled[id] = s

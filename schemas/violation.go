@@ -49,7 +49,7 @@ func violations(err error) ([]Violation, error) {
 	var walk func(e *jsonschema.ValidationError)
 	walk = func(e *jsonschema.ValidationError) {
 		if len(e.Causes) == 0 {
-			out = append(out, Violation{Pointer: instance(e), Keyword: e.KeywordLocation, Message: e.Message})
+			out = append(out, Violation{Pointer: instance(e), Keyword: e.KeywordLocation, Message: message(e)})
 			return
 		}
 		for _, c := range e.Causes {

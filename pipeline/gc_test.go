@@ -105,8 +105,7 @@ func TestCollectionWillNotGuessWhatADamagedResultNeeds(t *testing.T) {
 	l.damage(r.stage("grade").Result)
 	l.restart()
 	_, err := Collect(t.Context(), l.dir, l.x.Store, false, false)
-	var mismatch *digest.MismatchError
-	if !errors.As(err, &mismatch) {
+	if _, ok := errors.AsType[*digest.MismatchError](err); !ok {
 		t.Errorf("got %v, want the damaged result named", err)
 	}
 	if err := l.x.Store.Check(t.Context(), r.stage("look").Outputs[0].SHA256, -1); err != nil {

@@ -45,6 +45,7 @@ type editing struct {
 }
 
 func editorSchema(t *testing.T, kinds stage.Set) []byte {
+	t.Helper()
 	e := &editing{t: t, defs: map[string]any{
 		"reference": map[string]any{"type": "string", "pattern": `\$\{(params|matrix|env)\.[^}]+\}`, "description": "a reference to a parameter, an axis or a variable"},
 	}}

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"anvil/pipeline"
 	"anvil/pipeline/store"
 )
 
-// The exit codes of design.md 9.
+// The exit codes of design.md 9. Of several that apply to a run the executor
+// says which counts.
 const (
 	exitOK            = 0
 	exitInternal      = 1
@@ -25,24 +25,6 @@ const (
 	exitInsufficient  = 9
 	exitInterrupted   = 130
 )
-
-// precedence says which code wins when several apply.
-var precedence = []int{exitInterrupted, exitInternal, exitPlan, exitBusy, exitStage, exitProvenance, exitNotComparable, exitFinding, exitInsufficient}
-
-// worst returns the code that wins.
-func worst(codes ...int) int {
-	for _, c := range precedence {
-		if slices.Contains(codes, c) {
-			return c
-		}
-	}
-	for _, c := range codes {
-		if c != exitOK {
-			return c
-		}
-	}
-	return exitOK
-}
 
 // An exitError carries the exit code to the top. With printed set everything
 // was said already and only the code is left.
@@ -109,8 +91,7 @@ func orNull(s string) any {
 // classify gives each kind of error that the packages below return its code;
 // it is the one table of them.
 func classify(err error) *exitError {
-	var e *exitError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*exitError](err); ok {
 		return e
 	}
 	for _, row := range errorTable {

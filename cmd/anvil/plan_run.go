@@ -64,7 +64,7 @@ func selectionFlags(c *cobra.Command, f *planRunFlags) {
 }
 
 func (a *app) planRun(ctx context.Context, file string, f *planRunFlags) error {
-	go toolIdentity() // hashes the binary while the plan is read
+	go func() { _, _ = toolIdentity() }() // hashes the binary while the plan is read; the error comes again
 	src, err := readBounded(file, maxPlan)
 	if err != nil {
 		return &exitError{code: exitUsage, name: "unreadable", err: err}

@@ -116,10 +116,12 @@ func TestBarsLeaveACleanTerminal(t *testing.T) {
 	}{
 		"bars come and go": {
 			[]event.Event{
-				{Event: event.RunStarted, Run: "glm-4k-x"}, progress("measure", 1), progress("measure", 2),
+				{Event: event.RunStarted, Run: "glm-4k-x"},
+				progress("measure", 1), progress("measure", 2),
 				{Event: event.StageFinished, Stage: "weights", Status: "ok"},
 				{Event: event.StageFinished, Stage: "measure", Status: "aborted"},
-				progress("left open", 1), {Event: event.RunWarning, Text: "the last line"},
+				progress("left open", 1),
+				{Event: event.RunWarning, Text: "the last line"},
 			},
 			[]string{"run glm-4k-x", "  weights      ok", "  measure      aborted", "the last line", "END"},
 		},

@@ -26,8 +26,7 @@ func (a *app) runRemove(name string) error {
 	}
 	run.Close()
 	id, err := prov.Remove(a.workspace, name)
-	var live *prov.LiveError
-	if errors.As(err, &live) {
+	if _, ok := errors.AsType[*prov.LiveError](err); ok {
 		return &exitError{code: exitBusy, name: "busy", err: err, hint: "wait for it to end, or interrupt it"}
 	}
 	if err != nil {

@@ -2,7 +2,6 @@ package prov
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"time"
 
@@ -166,6 +165,3 @@ func Artifacts(ctx context.Context, run *Run, vault Vault, workspace string) ([]
 	}
 	return out, nil
 }
-
-// ErrNoArtifact is wrapped when a run did not publish an artifact.
-var ErrNoArtifact = errors.New("the run published no such artifact")

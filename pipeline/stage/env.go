@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,7 +43,7 @@ type Env struct {
 func (e Env) Rand(name string) *rand.Rand {
 	h := sha256.New()
 	h.Write(e.Seed[:])
-	io.WriteString(h, name)
+	h.Write([]byte(name))
 	return rand.New(rand.NewChaCha8([32]byte(h.Sum(nil))))
 }
 
@@ -170,8 +171,8 @@ func (r *Resources) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var first error
-	for i := len(r.order) - 1; i >= 0; i-- {
-		if err := r.held[r.order[i]].Close(); err != nil && first == nil {
+	for _, name := range slices.Backward(r.order) {
+		if err := r.held[name].Close(); err != nil && first == nil {
 			first = err
 		}
 	}

@@ -98,7 +98,7 @@ run.resumed import.unverified compare.unknown-field plan.stated`
 	if !slices.IsSortedFunc(codes, func(a, b LimitationCode) int { return strings.Compare(a.Code, b.Code) }) {
 		t.Error("schemas/limitations.json is not sorted by code")
 	}
-	for _, want := range strings.Fields(listed) {
+	for want := range strings.FieldsSeq(listed) {
 		if !slices.ContainsFunc(codes, func(c LimitationCode) bool { return c.Code == want }) {
 			t.Errorf("schemas/limitations.json lacks %s", want)
 		}

@@ -26,10 +26,6 @@ type (
 // salt})). An error is a config that is no JSON.
 func KeyOf(spec KeySpec) (digest.Digest, error) { return key.Of(spec) }
 
-// KeyText returns the canonical bytes that KeyOf hashes, so that a changed key
-// can be explained.
-func KeyText(spec KeySpec) ([]byte, error) { return key.Text(spec) }
-
 // A Pointer is an entry of the index: an attempt that was made under a key.
 type Pointer struct {
 	Run     string        `json:"run"`

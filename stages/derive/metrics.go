@@ -2,7 +2,6 @@ package derive
 
 import (
 	"encoding/json"
-	"slices"
 	"sync"
 
 	"anvil/schemas"
@@ -41,16 +40,6 @@ var Metrics = sync.OnceValue(func() []MetricRow {
 	}
 	return rows
 })
-
-// MetricIDs returns the ids of the closed list, sorted.
-func MetricIDs() []string {
-	ids := make([]string, 0, len(Metrics()))
-	for _, row := range Metrics() {
-		ids = append(ids, row.ID)
-	}
-	slices.Sort(ids)
-	return ids
-}
 
 // notComputed is the reason for intervals until they are computed.
 const notComputed = "not computed yet"

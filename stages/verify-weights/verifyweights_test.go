@@ -28,6 +28,7 @@ func checkpoint(t *testing.T, b *kindtest.Bench) []byte {
 }
 
 func bench(t *testing.T, with map[string]any) *kindtest.Bench {
+	t.Helper()
 	b := kindtest.New(t, Kind, nil, with)
 	m := checkpoint(t, b)
 	if with["manifest"] != nil {

@@ -2,11 +2,12 @@ package target
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"time"
 
-	"anvil/pipeline/digest"
 	"anvil/stages/internal/load"
 	"anvil/stages/internal/prompt"
 	"anvil/stages/record"
@@ -31,7 +32,7 @@ type Drive struct {
 	faults  *load.Slab[load.Fault]
 	bodies  [][]byte // prepared before the phase, by index
 	workers sync.Map // slot to *load.Worker, for slots that are made during the phase
-	earlier sync.Map // request to []Tried: its tries but the last
+	earlier sync.Map // request to []load.Tried: its tries but the last
 	begun   int
 }
 
@@ -116,6 +117,7 @@ func (d *Drive) Run(ctx context.Context, stop <-chan struct{}, begin func()) loa
 			s := d.samples.At(i)
 			*s = load.NewSample(due)
 			s.Ending = load.EndShed
+			d.capture.Mark(i, 0, s, load.Fault{})
 		},
 	}
 	r := phase.Run(ctx, stop)
@@ -146,9 +148,9 @@ func (d *Drive) send(ctx context.Context, stop <-chan struct{}, slot, i int, due
 			break
 		}
 		before, _ := d.earlier.Load(i)
-		tries, _ := before.([]Tried)
+		tries, _ := before.([]load.Tried)
 		kept := *s
-		d.earlier.Store(i, append(tries, Tried{Sample: &kept, Fault: fault}))
+		d.earlier.Store(i, append(tries, load.Tried{Sample: &kept, Fault: fault}))
 	}
 	d.Target.env.Progress.Done.Add(1)
 	return s.End
@@ -178,11 +180,70 @@ func pause(ctx context.Context, stop <-chan struct{}, asked int64, try int) bool
 	return false
 }
 
+// Note writes a remark on the phase into the capture, for Recover.
+func (d *Drive) Note(text []byte) { d.capture.Note(text) }
+
+// Recover takes the phase from what a killed process left in folder, and
+// returns the remark on it, nil for none, and the last stamp that is known.
+func (d *Drive) Recover(folder *os.Root) (note []byte, last int64, err error) {
+	if d.file, err = folder.Open(captureName); err != nil {
+		return nil, 0, err
+	}
+	r, err := load.Recover(d.file)
+	if err != nil {
+		return nil, 0, errors.Join(fmt.Errorf("read capture: %w", err), d.file.Close())
+	}
+	d.capture, d.begun = r.Capture, r.Begun
+	d.samples, d.faults = load.NewSlab[load.Sample](r.Begun), load.NewSlab[load.Fault](r.Begun)
+	for i := range r.Begun {
+		*d.samples.At(i) = load.NewSample(load.None)
+	}
+	for i, tries := range r.Tries {
+		last := len(tries) - 1
+		*d.samples.At(i), *d.faults.At(i) = *tries[last].Sample, tries[last].Fault
+		if last > 0 {
+			d.earlier.Store(i, tries[:last])
+		}
+	}
+	return r.Note, r.Last, nil
+}
+
+// Connections counts what was done with connections; of a recovered phase as
+// far as its requests tell it.
+func (d *Drive) Connections() load.Connections {
+	if d.Client != nil {
+		return d.Client.Connections()
+	}
+	c := load.Connections{Protocol: "HTTP/1.1"}
+	if d.Target.Endpoint.HTTP2 {
+		c.Protocol = "HTTP/2.0"
+	}
+	used := map[int32]bool{}
+	for i := range d.begun {
+		s := d.samples.At(i)
+		if s.Conn == 0 {
+			continue
+		}
+		if used[s.Conn] {
+			c.Reused++
+		}
+		used[s.Conn] = true
+		if s.Replaced {
+			c.Replaced++
+		}
+	}
+	c.Opened = int64(len(used))
+	return c
+}
+
 // Seal ends the capture: answers can be decoded from then on.
 func (d *Drive) Seal() error { return d.capture.Close() }
 
 // Waits is how often a worker waited for the capture.
 func (d *Drive) Waits() int64 { return d.capture.Waits() }
+
+// Begun is one more than the last request that began.
+func (d *Drive) Begun() int { return d.begun }
 
 // Sample returns what the load core left of request i.
 func (d *Drive) Sample(i int) *load.Sample { return d.samples.At(i) }
@@ -198,19 +259,10 @@ func (d *Drive) Attempt(i int) (*record.Attempt, error) {
 		return nil, err
 	}
 	before, _ := d.earlier.Load(i)
-	tries, _ := before.([]Tried)
-	tries = append(tries, Tried{Sample: d.samples.At(i), Fault: *d.faults.At(i)})
+	tries, _ := before.([]load.Tried)
+	tries = append(tries, load.Tried{Sample: d.samples.At(i), Fault: *d.faults.At(i)})
 	return d.Target.Attempt(d.Ask, p, i, body, d.capture, tries)
 }
 
 // Close lets the capture's file go.
 func (d *Drive) Close() error { return d.file.Close() }
-
-// Digests names the prompts of a phase by their digests.
-func Digests(s prompt.Source, n int) []digest.Digest {
-	out := make([]digest.Digest, n)
-	for i := range out {
-		out[i] = s.At(i).Digest
-	}
-	return out
-}

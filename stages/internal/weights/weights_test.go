@@ -3,6 +3,7 @@ package weights
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,10 +56,7 @@ func compare(t *testing.T, dir string, reference *Manifest) Replica {
 var whole = map[string]string{"config.json": "{}", "a.safetensors": "aaaa", "b.safetensors": "bbbb", "sub/c.bin": "cc"}
 
 func with(changes map[string]string) map[string]string {
-	out := map[string]string{}
-	for k, v := range whole {
-		out[k] = v
-	}
+	out := maps.Clone(whole)
 	for k, v := range changes {
 		if v == "" {
 			delete(out, k)

@@ -28,6 +28,7 @@ type scoutFacts struct {
 // weightFacts is what a record takes from weights.json.
 type weightFacts struct {
 	OK             bool           `json:"ok"`
+	Revision       *string        `json:"revision"`
 	ManifestSHA256 *digest.Digest `json:"manifest_sha256"`
 	Reference      *struct {
 		SHA256 digest.Digest `json:"sha256"`

@@ -151,9 +151,21 @@ func (s *Summary) servingDeployment(c *cell, say func(label, value string)) reco
 		profile = text("profile")
 	}
 	d.Profile = stand(profile, "profile", loadInWords(c.header.Load))
-	// The kind knows verified weights by their revision alone.
-	d.WeightsVerified = s.record.Observed.Weights.Verified && d.Revision != nil
+	d.Revision, d.WeightsVerified = s.verifiedRevision(d.Revision)
 	return d
+}
+
+// verifiedRevision: the kind knows weights by their revision alone, so they are
+// verified only when what was hashed is pinned to none or to this one.
+func (s *Summary) verifiedRevision(claimed *string) (revision *string, verified bool) {
+	pinned, _ := agreed(mapOf(s.weights, func(w weightFacts) *string { return w.Revision }), "none", "several")
+	switch {
+	case claimed == nil:
+		claimed = pinned
+	case pinned != nil && *pinned != *claimed:
+		return claimed, false
+	}
+	return claimed, s.record.Observed.Weights.Verified && claimed != nil
 }
 
 func loadInWords(load any) string {

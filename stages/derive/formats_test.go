@@ -47,9 +47,9 @@ type servingCell struct {
 	EvidenceMode string  `json:"evidence_mode"`
 	CompletedAt  *string `json:"completed_at"`
 	Deployment   struct {
-		ID, Model, Profile string
-		WeightsVerified    bool `json:"weights_verified"`
-		NodeCount          *int `json:"node_count"`
+		ID, Model, Profile, Revision string
+		WeightsVerified              bool `json:"weights_verified"`
+		NodeCount                    *int `json:"node_count"`
 	} `json:"deployment"`
 	Performance struct {
 		Target     int    `json:"target_input_tokens"`
@@ -267,4 +267,34 @@ func servingAndSummary(t *testing.T) (*lab, published, stage.Artifact) {
 		}
 	}
 	return l, p, benchmark
+}
+
+func TestWeightsAreVerifiedByTheirRevision(t *testing.T) {
+	for _, c := range []struct {
+		claimed, pinned any
+		revision        string
+		verified        bool
+	}{
+		{"r1", "r1", "r1", true},
+		{"r1", nil, "r1", true},
+		{nil, "r2", "r2", true},
+		{"r1", "r2", "r1", false},
+		{nil, nil, "", false},
+	} {
+		l := newLab(t)
+		rows, _ := goldenRows()
+		attempts := l.attempts("measure", header(len(rows)), rows, userStamps)
+		sum := strings.Repeat("a", 64)
+		weights := l.document("weights", "weights.json", "anvil.weights-verification/v1", map[string]any{
+			"ok": true, "manifest_sha256": sum, "reference": map[string]any{"sha256": sum}, "revision": c.pinned, "replicas": []any{}, "bytes": 1,
+		})
+		p, _ := l.summarize(map[string]any{
+			"serving_cell": map[string]any{"public_id": "x", "suite_version": "y"},
+			"deployment":   map[string]any{"model": "m", "revision": c.claimed},
+		}, map[string][]stage.Artifact{"attempts": {attempts}, "weights": {weights}})
+		d := readServingCell(t, p).Deployment
+		if d.WeightsVerified != c.verified || d.Revision != c.revision {
+			t.Errorf("claimed %v, pinned %v: %q, verified %v", c.claimed, c.pinned, d.Revision, d.WeightsVerified)
+		}
+	}
 }

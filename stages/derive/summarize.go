@@ -68,6 +68,7 @@ type Summary struct {
 	config  SummarizeConfig
 	record  record.Final
 	cells   []*cell
+	weights []weightFacts
 	source  summarySource
 	formats []Format
 }
@@ -85,7 +86,7 @@ func Summarize(ctx context.Context, c SummarizeConfig, ports map[string][]stage.
 	if err != nil {
 		return nil, err
 	}
-	s := &Summary{config: c, cells: cells}
+	s := &Summary{config: c, cells: cells, weights: facts.weights}
 	s.record = record.Final{
 		Schema: record.FinalSchema, ID: record.BlankID, Status: "completed",
 		Plan:         record.FinalPlan{Name: c.Name, SHA256: plan.SHA256, ResolvedSHA256: plan.ResolvedSHA256},

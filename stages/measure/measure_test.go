@@ -47,6 +47,12 @@ func (b *bench) run(ctx context.Context) (published, error) {
 	if err != nil && !errors.Is(err, stage.ErrAborted) {
 		return published{}, err
 	}
+	return b.read(out), err
+}
+
+// read decodes what was published and holds it to what always holds.
+func (b *bench) read(out kindtest.Published) published {
+	b.t.Helper()
 	p := published{Published: out}
 	for name, into := range map[string]any{measurementName: &p.measurement, scheduleName: &p.schedule} {
 		if err := json.Unmarshal(out.Documents[name], into); err != nil {
@@ -71,7 +77,7 @@ func (b *bench) run(ctx context.Context) (published, error) {
 	p.footer = *footer
 	b.addsUp(p)
 	b.papersHold(p)
-	return p, err
+	return p
 }
 
 // papersHold checks the record of the other producers' kind by the rules of

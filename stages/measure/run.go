@@ -16,23 +16,38 @@ import (
 	"anvil/stages/record"
 )
 
+// A setup is all of a phase that is known before it.
+type setup struct {
+	seen     scouted
+	source   prompt.Source
+	plan     load.Plan
+	planned  int
+	known    bool // planned is
+	schedule schedule
+}
+
+func (m measure) setup(ctx context.Context, in stage.Inputs) (s setup, err error) {
+	if s.seen, err = readScout(ctx, in); err != nil {
+		return s, err
+	}
+	if s.source, err = m.source(ctx, in, s.seen.BytesPerToken); err != nil {
+		return s, err
+	}
+	if s.plan, err = m.plan(s.source.Len()); err != nil {
+		return s, err
+	}
+	s.planned, s.known = planned(s.plan)
+	s.schedule = m.schedule(s.plan, s.planned, s.known)
+	return s, nil
+}
+
 // Run prepares everything, runs the phase, and decodes its evidence afterwards.
 func (m measure) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *stage.Outputs) (err error) {
-	seen, err := readScout(ctx, in)
+	s, err := m.setup(ctx, in)
 	if err != nil {
 		return err
 	}
-	source, err := m.source(ctx, in, seen.BytesPerToken)
-	if err != nil {
-		return err
-	}
-	plan, err := m.plan(source.Len())
-	if err != nil {
-		return err
-	}
-	n, known := planned(plan)
-	doc := m.schedule(plan, n, known)
-	if err := save(env, doc); err != nil {
+	if err := save(env, s.schedule); err != nil {
 		return err
 	}
 	t, err := target.Open(ctx, env, in, m.Endpoint, m.Limits)
@@ -40,44 +55,57 @@ func (m measure) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *s
 		return err
 	}
 	env.Progress.SetUnit("requests")
-	env.Progress.Total.Store(int64(n))
-	drive := &target.Drive{
-		Target: t, Ask: m.ask(), Source: source, Plan: plan, Fresh: m.Connections == "new", Warm: m.warm(plan, n),
-		Retries: m.RequestRetries, Cancel: m.cancel(),
-	}
+	env.Progress.Total.Store(int64(s.planned))
+	drive := m.drive(t, s)
 	reset, err := t.ResetCache(ctx, m.Cache.Reset)
 	if err != nil {
 		return err
 	}
 	before := t.Counters(ctx)
-	if err := drive.Prepare(ctx, env.Folder, n); err != nil {
+	if err := drive.Prepare(ctx, env.Folder, s.planned); err != nil {
 		return fmt.Errorf("prepare the phase: %w", err)
 	}
 	defer func() { err = errors.Join(err, drive.Close()) }()
-	phase := m.phase(ctx, env, drive)
-	phase.reset = reset
-	if phase.before = before; before != nil {
+	phase := m.phase(ctx, env, drive, phase{tool: env.Tool, reset: reset, before: before})
+	if before != nil {
 		phase.after = t.Counters(ctx)
 	}
 	if err := drive.Seal(); err != nil {
 		return err
 	}
-	if !known {
-		n = phase.result.Begun
-	}
-	sent, err := t.Sent()
+	w, err := m.witness(env, t, s, drive, phase)
 	if err != nil {
 		return err
 	}
-	w := &witness{seen: sent, measure: m, env: env, target: t, scout: seen, drive: drive, phase: phase, planned: n}
+	if err := w.publish(in, out); err != nil {
+		return err
+	}
+	w.seen.Note(env.Stage, w.sent...)
+	return w.verdict(ctx, out)
+}
+
+func (m measure) drive(t *target.Target, s setup) *target.Drive {
+	return &target.Drive{
+		Target: t, Ask: m.ask(), Source: s.source, Plan: s.plan, Fresh: m.Connections == "new", Warm: m.warm(s.plan, s.planned),
+		Retries: m.RequestRetries, Cancel: m.cancel(),
+	}
+}
+
+func (m measure) witness(env stage.Env, t *target.Target, s setup, d *target.Drive, p phase) (*witness, error) {
+	n := s.planned
+	if !s.known {
+		n = p.result.Begun
+	}
+	sent, err := t.Sent()
+	return &witness{seen: sent, measure: m, env: env, target: t, scout: s.seen, drive: d, phase: p, planned: n, schedule: s.schedule}, err
+}
+
+// publish decodes the phase and writes everything that follows from it.
+func (w *witness) publish(in stage.Inputs, out *stage.Outputs) error {
 	if err := w.write(out, in); err != nil {
 		return err
 	}
-	if err := out.JSON(scheduleName, doc); err != nil {
-		return err
-	}
-	sent.Note(env.Stage, w.sent...)
-	return w.verdict(ctx, out)
+	return out.JSON(scheduleName, w.schedule)
 }
 
 func (m measure) ask() target.Ask {
@@ -149,16 +177,22 @@ type phase struct {
 	result   load.Result
 	evidence load.Evidence
 	from, to time.Time // wall clock, for labels
-	reset    string    // what became of the cache's
+	killed   bool      // decoded by a later process: of the client nothing is known
+	tool     stage.Tool
+	reset    string // what became of the cache's
 	before   target.Counters
 	after    target.Counters
 	wall     time.Duration
 }
 
-func (m measure) phase(ctx context.Context, env stage.Env, d *target.Drive) (p phase) {
+// phase runs it; p holds what was known before.
+func (m measure) phase(ctx context.Context, env stage.Env, d *target.Drive, p phase) phase {
 	watch := load.StartWatch()
 	var begun time.Time
-	p.result = d.Run(ctx, env.Stop, func() { p.from, begun = env.Now(), time.Now() })
+	p.result = d.Run(ctx, env.Stop, func() {
+		p.from, begun = env.Now(), time.Now()
+		d.Note(p.remark())
+	})
 	p.wall, p.to = time.Since(begun), env.Now() // together: a record compares them
 	p.evidence = watch.End()
 	p.evidence.CPU.IncludesModel = d.Target.Simulated

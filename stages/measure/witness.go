@@ -27,6 +27,8 @@ type witness struct {
 	planned int
 	papers  papers
 
+	schedule schedule
+
 	outcomes          map[record.Outcome]int
 	lags              []int64
 	edges             []edge
@@ -151,7 +153,7 @@ type clientLimits struct {
 	CPUShareBusy   float64 `json:"cpu_share_marginal"`
 	CPUShareBound  float64 `json:"cpu_share_bound"`
 	SchedulerP99US float64 `json:"scheduler_p99_us"`
-	CaptureWaits   int64   `json:"capture_waits"` // workers that waited for the capture
+	CaptureWaits   *int64  `json:"capture_waits"` // workers that waited for the capture; null when nobody lived to say
 	Overlap        int     `json:"overlap"`       // most requests open at once
 }
 
@@ -188,7 +190,7 @@ func (w *witness) clientVerdict(l load.Lags) string {
 	switch {
 	case w.bound() != "":
 		return "bound"
-	case w.lag(l) != "" || busy:
+	case w.lag(l) != "" || busy || w.phase.killed: // nobody lived to say that it was not
 		return "marginal"
 	}
 	return "ok"
@@ -196,26 +198,26 @@ func (w *witness) clientVerdict(l load.Lags) string {
 
 func (w *witness) measurement() record.Measurement {
 	lags := load.LagsOf(w.lags, lagBudget)
-	c := w.drive.Client.Connections()
+	c := w.drive.Connections()
 	var version *string
 	if c.TLS != "" {
 		version = &c.TLS
 	}
-	return record.Measurement{
+	m := record.Measurement{
 		Schema: record.MeasurementSchema,
 		Phase: record.Phase{
 			Status: w.status(), WallClockMS: float64(w.phase.wall) / 1e6,
 			StartedAt: wall(w.phase.from), FinishedAt: wall(w.phase.to),
 			StartedAtUnixNS: w.phase.from.UnixNano(), FinishedAtUnixNS: w.phase.to.UnixNano(),
 		},
-		Tool: w.env.Tool,
+		Tool: w.phase.tool,
 		Client: record.MeasurementClient{
-			GC: w.phase.evidence.GC, Scheduler: w.phase.evidence.Scheduler, CPU: w.phase.evidence.CPU, SendLag: lags,
+			SendLag:        lags,
 			StampShares:    map[string]float64{"kernel": 0, "kernel_tls": 0, "user": 1},
 			CoalescedShare: w.coalescedShare(),
 			Limits: clientLimits{
 				SendLagP99US: float64(lagBudget / time.Microsecond), CPUShareBusy: busyShare, CPUShareBound: fullShare,
-				SchedulerP99US: float64(waitLimit / time.Microsecond), CaptureWaits: w.drive.Waits(), Overlap: w.overlap(),
+				SchedulerP99US: float64(waitLimit / time.Microsecond), CaptureWaits: w.waits(), Overlap: w.overlap(),
 			},
 			Verdict: w.clientVerdict(lags),
 		},
@@ -229,6 +231,19 @@ func (w *witness) measurement() record.Measurement {
 		Simulated:    w.target.Simulated,
 		Accounting:   record.Accounting{Planned: w.planned, Outcomes: w.allOutcomes()},
 	}
+	if e := w.phase.evidence; !w.phase.killed {
+		m.Client.GC, m.Client.Scheduler, m.Client.CPU = e.GC, e.Scheduler, e.CPU
+	}
+	return m
+}
+
+// waits is how often a worker waited for the capture.
+func (w *witness) waits() *int64 {
+	if w.phase.killed {
+		return nil
+	}
+	n := w.drive.Waits()
+	return &n
 }
 
 // counters are the server's own, null where it has none.

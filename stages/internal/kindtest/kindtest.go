@@ -134,6 +134,20 @@ func (stream) Close() error { return nil }
 // published.
 func (b *Bench) Run(ctx context.Context) (Published, error) {
 	b.t.Helper()
+	return b.do(func(s stage.Stage, in stage.Inputs, out *stage.Outputs) error { return s.Run(ctx, b.Env, in, out) })
+}
+
+// Recover does with the stage's folder what the executor does after a kill. The
+// kind must be able to.
+func (b *Bench) Recover(ctx context.Context) (Published, error) {
+	b.t.Helper()
+	return b.do(func(s stage.Stage, in stage.Inputs, out *stage.Outputs) error {
+		return s.(stage.Recoverer).Recover(ctx, b.Env, in, out)
+	})
+}
+
+func (b *Bench) do(what func(stage.Stage, stage.Inputs, *stage.Outputs) error) (Published, error) {
+	b.t.Helper()
 	config, problems := b.Resolve()
 	for _, p := range problems {
 		b.t.Fatalf("problem at %s: %s (%s)", p.Pointer, p.Message, p.Hint)
@@ -151,7 +165,7 @@ func (b *Bench) Run(ctx context.Context) (Published, error) {
 		streams[name] = &bytes.Buffer{}
 		return stream{streams[name]}, nil
 	})
-	runErr := s.Run(ctx, b.Env, stage.NewInputs(b.Inputs, b.Files, nil), out)
+	runErr := what(s, stage.NewInputs(b.Inputs, b.Files, nil), out)
 	if runErr != nil && !errors.Is(runErr, stage.ErrAborted) {
 		return Published{}, runErr
 	}

@@ -30,6 +30,9 @@ type block struct {
 	head               bool // the response's header block, not its body
 	reads              []blockRead
 	buf                []byte
+	since              int64  // when its first bytes came
+	witness            []byte // what is known of the request; see appendWitness
+	from               *pool
 }
 
 type blockRead struct {
@@ -52,10 +55,10 @@ type Capture struct {
 	redact func([]byte)
 	hold   int // bytes that a worker keeps back so that no secret is cut in two
 
-	free, full chan *block
-	room       atomic.Int64 // blocks that may still be made
-	done       chan struct{}
-	waits      atomic.Int64
+	blocks, marks pool
+	full          chan *block
+	done          chan struct{}
+	waits         atomic.Int64
 
 	// Owned by the writer until Close, read-only afterwards.
 	index []frame
@@ -66,6 +69,7 @@ type Capture struct {
 type frame struct {
 	request, try int32
 	reads, bytes int32
+	witness      int32
 	off          int64 // of the frame's header
 	head         bool
 }
@@ -75,43 +79,73 @@ type frame struct {
 // that it looks for, less one.
 func NewCapture(file Storage, workers int, redact func([]byte), hold int) *Capture {
 	ring := 2*workers + 16
-	c := &Capture{
-		file: file, redact: redact, hold: max(hold, 0),
-		free: make(chan *block, ring), full: make(chan *block, ring), done: make(chan struct{}),
-	}
-	c.room.Store(int64(ring))
-	for range workers {
-		c.free <- c.make()
-	}
+	c := &Capture{file: file, redact: redact, hold: max(hold, 0), full: make(chan *block, 2*ring), done: make(chan struct{})}
+	c.blocks.open(ring, workers, blockReads, blockBytes)
+	c.marks.open(ring, 0, 0, 0)
 	go c.write()
 	return c
+}
+
+// A pool is a ring of blocks of one size: made when they are needed, and never
+// more than there may be.
+type pool struct {
+	free         chan *block
+	room         atomic.Int64 // blocks that may still be made
+	reads, bytes int
+}
+
+func (p *pool) open(ring, made, reads, bytes int) {
+	p.free, p.reads, p.bytes = make(chan *block, ring), reads, bytes
+	p.room.Store(int64(ring))
+	for range made {
+		p.free <- p.make()
+	}
+}
+
+// make returns a new block, nil when there are as many as there may be.
+func (p *pool) make() *block {
+	if p.room.Add(-1) < 0 {
+		p.room.Add(1)
+		return nil
+	}
+	return &block{reads: make([]blockRead, 0, p.reads), buf: make([]byte, 0, p.bytes), from: p}
 }
 
 // Waits returns how often a worker found no free block.
 func (c *Capture) Waits() int64 { return c.waits.Load() }
 
-func (c *Capture) take(request, try int32) *block {
+func (c *Capture) take(request, try int32) *block { return c.takeFrom(&c.blocks, request, try) }
+
+func (c *Capture) takeFrom(p *pool, request, try int32) *block {
 	var b *block
 	select {
-	case b = <-c.free:
+	case b = <-p.free:
 	default:
-		if b = c.make(); b == nil {
+		if b = p.make(); b == nil {
 			c.waits.Add(1)
-			b = <-c.free
+			b = <-p.free
 		}
 	}
 	b.request, b.try, b.conn, b.head = request, try, 0, false
-	b.reads, b.buf = b.reads[:0], b.buf[:0]
+	b.reads, b.buf, b.witness = b.reads[:0], b.buf[:0], b.witness[:0]
 	return b
 }
 
-// make returns a new block, nil when there are as many as there may be.
-func (c *Capture) make() *block {
-	if c.room.Add(-1) < 0 {
-		c.room.Add(1)
-		return nil
-	}
-	return &block{reads: make([]blockRead, 0, blockReads), buf: make([]byte, 0, blockBytes)}
+// Note writes a remark on the phase as a whole; Recover hands it out.
+func (c *Capture) Note(text []byte) {
+	b := c.take(noteRequest, 0)
+	b.buf = append(b.buf, text...)
+	c.give(b)
+}
+
+// noteRequest is the request of a frame that belongs to none.
+const noteRequest = -1
+
+// Mark writes what is known of a request; the last word on it counts.
+func (c *Capture) Mark(request, try int, s *Sample, f Fault) {
+	b := c.takeFrom(&c.marks, int32(request), int32(try))
+	b.conn, b.witness = s.Conn, appendWitness(b.witness, s, f)
+	c.give(b)
 }
 
 func (c *Capture) give(b *block) { c.full <- b }
@@ -128,32 +162,60 @@ func (c *Capture) Close() error {
 	return nil
 }
 
-// A frame in the file: a header of fixed size, the reads, the bytes, a CRC-32
-// of all three. Little-endian.
+// A frame in the file: a header of fixed size, the reads, the bytes, the
+// witness, a CRC-32 of all four. Little-endian.
 const (
 	frameMagic  = 0x4d524641 // "AFRM"
-	frameHeader = 4 + 4*5
+	frameHeader = 4 + 4*6
 	readSize    = 8 + 8 + 4
 )
 
 var errFrame = errors.New("damaged frame")
 
+// batchBytes is when frames that are ready together are written; with none
+// ready, what there is is written at once.
+const batchBytes = 256 << 10
+
 func (c *Capture) write() {
 	defer close(c.done)
 	var out []byte
 	for b := range c.full {
-		c.hide(b)
-		out = appendFrame(out[:0], b)
-		if c.err == nil {
-			// After an error the ring is still emptied, so that no worker waits for ever.
-			if _, c.err = c.file.Write(out); c.err == nil {
-				c.index = append(c.index, frame{
-					request: b.request, try: b.try, reads: int32(len(b.reads)), bytes: int32(len(b.buf)), off: c.size, head: b.head,
-				})
-				c.size += int64(len(out))
+		out = c.append(out[:0], b)
+	ready:
+		for len(out) < batchBytes {
+			select {
+			case next, ok := <-c.full:
+				if !ok {
+					break ready
+				}
+				out = c.append(out, next)
+			default:
+				break ready
 			}
 		}
-		c.free <- b
+		// After an error the ring is still emptied, so that no worker waits for ever.
+		if c.err == nil {
+			_, c.err = c.file.Write(out)
+		}
+	}
+}
+
+// append encodes a block and lets it go.
+func (c *Capture) append(out []byte, b *block) []byte {
+	c.hide(b)
+	from := len(out)
+	out = appendFrame(out, b)
+	if c.err == nil && (b.head || len(b.reads) > 0) {
+		c.index = append(c.index, b.frame(c.size))
+	}
+	c.size += int64(len(out) - from)
+	b.from.free <- b
+	return out
+}
+
+func (b *block) frame(off int64) frame {
+	return frame{
+		request: b.request, try: b.try, reads: int32(len(b.reads)), bytes: int32(len(b.buf)), witness: int32(len(b.witness)), off: off, head: b.head,
 	}
 }
 
@@ -163,8 +225,11 @@ func appendFrame(out []byte, b *block) []byte {
 		kind = 1
 	}
 	le := binary.LittleEndian
+	from := len(out)
 	out = le.AppendUint32(out, frameMagic)
-	for _, v := range []uint32{uint32(b.request), uint32(b.try)<<1 | kind, uint32(b.conn), uint32(len(b.reads)), uint32(len(b.buf))} {
+	for _, v := range []uint32{
+		uint32(b.request), uint32(b.try)<<1 | kind, uint32(b.conn), uint32(len(b.reads)), uint32(len(b.buf)), uint32(len(b.witness)),
+	} {
 		out = le.AppendUint32(out, v)
 	}
 	for _, r := range b.reads {
@@ -173,7 +238,8 @@ func appendFrame(out []byte, b *block) []byte {
 		out = le.AppendUint32(out, uint32(r.n))
 	}
 	out = append(out, b.buf...)
-	return le.AppendUint32(out, crc32.ChecksumIEEE(out))
+	out = append(out, b.witness...)
+	return le.AppendUint32(out, crc32.ChecksumIEEE(out[from:]))
 }
 
 // Replay hands out the answer of one try in the order of its arrival, from a
@@ -209,10 +275,12 @@ func (c *Capture) load(f frame, raw []byte) error {
 	return nil
 }
 
-func (f frame) stored() int { return frameHeader + int(f.reads)*readSize + int(f.bytes) + 4 }
+func (f frame) stored() int {
+	return frameHeader + int(f.reads)*readSize + int(f.bytes) + int(f.witness) + 4
+}
 
 func (f frame) play(raw []byte, head func([]byte), read func(Read, []byte)) {
-	data := raw[frameHeader+int(f.reads)*readSize : len(raw)-4]
+	data := raw[frameHeader+int(f.reads)*readSize:][:f.bytes]
 	if f.head {
 		head(data)
 		return
@@ -229,8 +297,13 @@ func (f frame) play(raw []byte, head func([]byte), read func(Read, []byte)) {
 func (c *Capture) hide(b *block) {
 	if c.redact != nil {
 		c.redact(b.buf)
+		c.redact(b.witness)
 	}
 }
+
+// divisible tells whether a block that is not full can be handed over without
+// cutting a text of hold bytes and one.
+func (b *block) divisible(hold int) bool { return len(b.buf) > 0 && len(b.buf) >= 2*hold }
 
 // split moves the last hold bytes of a full block to the empty one after it, so
 // that a secret is never cut where one frame ends: it is whole in the second.

@@ -51,6 +51,8 @@ func (w *Worker) Do(ctx context.Context, job Job, s *Sample) Fault {
 	w.cancelAfter, w.cancelAt = job.CancelAfter, None
 	s.Begun = true
 	s.Start = w.client.clock.now()
+	w.capture.Mark(job.Request, job.Try, s, Fault{}) // should the process be killed: this one had begun
+	s.Start = w.client.clock.now()
 	keep := false
 	if w.client.http2 != nil {
 		w.exchange2(ctx, job.Payload)
@@ -61,6 +63,7 @@ func (w *Worker) Do(ctx context.Context, job Job, s *Sample) Fault {
 		s.End = w.client.clock.now()
 	}
 	w.flush()
+	w.capture.Mark(job.Request, job.Try, s, w.fault)
 	if keep = keep && w.settle(); !keep || w.client.cfg.Fresh {
 		w.release()
 	}
@@ -199,14 +202,40 @@ func (w *Worker) read(f framing) {
 	w.body.reset(w.wire, f)
 	stream, most, over := w.bounds()
 	for {
-		p, err := w.body.next(w.limit())
+		limit, real := w.patience()
+		p, err := w.body.next(limit)
 		if len(p) > 0 && w.take(p, w.wire.socket.at, w.wire.socket.empty, stream, most, over) {
 			return
+		}
+		if errors.Is(err, errLimit) && w.client.clock.now() < real {
+			w.turnOld(w.client.clock.now())
+			continue
 		}
 		if err != nil {
 			w.bodyEnded(err)
 			return
 		}
+	}
+}
+
+// blockAge is how long bytes stay with a worker before they are written: so
+// much of an answer is lost at most when the process is killed.
+const blockAge = int64(250 * time.Millisecond)
+
+// patience is how long the next read may wait: until the limit that comes next,
+// or until the block in hand is due to be written.
+func (w *Worker) patience() (until, limit int64) {
+	limit = w.limit()
+	if w.block == nil || !w.block.divisible(w.capture.hold) {
+		return limit, limit
+	}
+	return min(limit, w.block.since+blockAge), limit
+}
+
+// turnOld hands over a block that has waited long enough.
+func (w *Worker) turnOld(now int64) {
+	if b := w.block; b != nil && now >= b.since+blockAge && b.divisible(w.capture.hold) {
+		w.turn(now)
 	}
 }
 
@@ -229,6 +258,7 @@ func (w *Worker) take(p []byte, at, empty int64, stream bool, limit int64, over 
 		p = p[:limit-s.Bytes]
 		s.Ending, s.End = over, at
 	}
+	w.turnOld(at)
 	w.keep(p, at, empty)
 	s.Bytes += int64(len(p))
 	if stream {
@@ -343,6 +373,7 @@ func (w *Worker) keepHead(head []byte) {
 	b := w.capture.take(w.request, w.try)
 	b.head, b.conn = true, w.s.Conn
 	b.buf = append(b.buf, head...)
+	b.witness = appendWitness(b.witness, w.s, Fault{})
 	w.capture.give(b)
 }
 
@@ -350,12 +381,12 @@ func (w *Worker) keep(p []byte, at, empty int64) {
 	for len(p) > 0 {
 		if w.block == nil {
 			w.block = w.capture.take(w.request, w.try)
-			w.block.conn = w.s.Conn
+			w.block.conn, w.block.since = w.s.Conn, at
 		}
 		b := w.block
 		room := blockBytes - len(b.buf)
 		if room == 0 || len(b.reads) == blockReads {
-			w.turn()
+			w.turn(at)
 			continue
 		}
 		n := min(room, len(p))
@@ -370,11 +401,11 @@ func (w *Worker) keep(p []byte, at, empty int64) {
 }
 
 // turn hands a full block over and goes on in the next one.
-func (w *Worker) turn() {
+func (w *Worker) turn(now int64) {
 	full := w.block
 	w.capture.hide(full)
 	next := w.capture.take(w.request, w.try)
-	next.conn = full.conn
+	next.conn, next.since = full.conn, now
 	full.split(next, w.capture.hold)
 	w.capture.give(full)
 	w.block = next

@@ -134,7 +134,7 @@ func (m *memory) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (m *memory) ReadAt(p []byte, off int64) (int, error) { return copy(p, m.b[off:]), nil }
+func (m *memory) ReadAt(p []byte, off int64) (int, error) { return bytes.NewReader(m.b).ReadAt(p, off) }
 
 // replayed is the answer of one try as text, with the stamp of each read.
 type replayed struct {

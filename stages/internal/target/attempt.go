@@ -65,7 +65,7 @@ func headOf(head []byte) engine.Head {
 
 // Attempt decodes what became of one request. The samples are its tries, the
 // last one the attempt's own; none stand for a request that was never begun.
-func (t *Target) Attempt(a Ask, p prompt.Prompt, i int, body []byte, capture *load.Capture, tries []Tried) (*record.Attempt, error) {
+func (t *Target) Attempt(a Ask, p prompt.Prompt, i int, body []byte, capture *load.Capture, tries []load.Tried) (*record.Attempt, error) {
 	out := &record.Attempt{
 		Index: i, Client: "c0", PromptSHA256: p.Digest, MaxOutputTokens: a.MaxTokens,
 		Usage: record.Usage{Source: "none"}, TextSHA256: digest.FromBytes(nil),
@@ -93,13 +93,7 @@ func (t *Target) Attempt(a Ask, p prompt.Prompt, i int, body []byte, capture *lo
 	return out, nil
 }
 
-// A Tried is one try of a request as the load core left it.
-type Tried struct {
-	Sample *load.Sample
-	Fault  load.Fault
-}
-
-func (t *Target) neverSent(out *record.Attempt, tries []Tried) {
+func (t *Target) neverSent(out *record.Attempt, tries []load.Tried) {
 	reason := "the request was not sent"
 	out.Usage.Reason = &reason
 	out.Outcome = record.OutcomeNotStarted
@@ -115,7 +109,7 @@ func (t *Target) neverSent(out *record.Attempt, tries []Tried) {
 	}
 }
 
-func (t *Target) decode(a Ask, p prompt.Prompt, out *record.Attempt, capture *load.Capture, n int, try Tried) error {
+func (t *Target) decode(a Ask, p prompt.Prompt, out *record.Attempt, capture *load.Capture, n int, try load.Tried) error {
 	want := engine.Want{MaxTokens: a.MaxTokens, Limits: t.engineLimits(), StoreText: a.StoreText, Logprobs: a.Logprobs != nil}
 	d := t.Protocol.NewDecoder(want)
 	err := capture.Replay(out.Index, n,

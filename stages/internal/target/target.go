@@ -61,17 +61,45 @@ func Open(ctx context.Context, env stage.Env, in stage.Inputs, e engine.Endpoint
 	if t.url, err = url.Parse(t.Protocol.URL); err != nil {
 		return nil, fmt.Errorf("endpoint %s: %w", e.Name, err)
 	}
-	header, warnings, err := t.Protocol.Headers(env.Secrets, env.PlanDir)
-	if err != nil {
+	if err := t.authorize(); err != nil {
 		return nil, err
 	}
-	for _, w := range warnings {
-		env.Log.Warn().Msg(w)
-	}
-	t.Header = header
 	t.dialer, err = t.dial(ctx, in)
 	return t, err
 }
+
+// authorize resolves the headers of every request. The embedded engine asks for
+// no key, so none is looked up for it.
+func (t *Target) authorize() error {
+	p := *t.Protocol
+	if t.Endpoint.BaseURL == nil {
+		p.Endpoint.APIKeyEnv, p.Endpoint.APIKeyFile, p.Endpoint.HeadersEnv = nil, nil, nil
+	}
+	header, warnings, err := p.Headers(t.env.Secrets, t.env.PlanDir)
+	if err != nil {
+		return err
+	}
+	t.Header = header
+	for _, w := range warnings {
+		t.warnOnce(w)
+	}
+	return nil
+}
+
+// warnOnce says something once in a run.
+func (t *Target) warnOnce(text string) {
+	_, err := t.env.Resources.Get("warning:"+text, func() (io.Closer, error) {
+		t.env.Log.Warn().Msg(text)
+		return nothing{}, nil
+	})
+	if err != nil { // said all the same
+		t.env.Log.Warn().Msg(text)
+	}
+}
+
+type nothing struct{}
+
+func (nothing) Close() error { return nil }
 
 func embedded(env stage.Env, e engine.Endpoint) (base string, err error) {
 	server, err := env.Resources.Get("engine:"+e.Name, func() (io.Closer, error) {
@@ -91,6 +119,25 @@ func embedded(env stage.Env, e engine.Endpoint) (base string, err error) {
 		return "", err
 	}
 	return server.(*sim.Server).BaseURL(), nil
+}
+
+// Offline resolves an endpoint of which a phase is decoded: nothing is asked of
+// it, and no engine is started.
+func Offline(env stage.Env, e engine.Endpoint, limits Limits) (*Target, error) {
+	t := &Target{Endpoint: e, Simulated: e.BaseURL == nil, SimVersion: env.Tool.Version, env: env, limits: limits}
+	asked := e
+	if t.Simulated {
+		asked = e.WithBaseURL("http://127.0.0.1/v1")
+	}
+	var err error
+	if t.Protocol, err = engine.Open(asked); err != nil {
+		return nil, err
+	}
+	t.url, err = url.Parse(t.Protocol.URL)
+	if !t.Simulated {
+		t.SimVersion = ""
+	}
+	return t, err
 }
 
 func (t *Target) dial(ctx context.Context, in stage.Inputs) (load.Dialer, error) {

@@ -168,8 +168,8 @@ func (v *validation) decodeRecord(src []byte) {
 }
 
 // checkEmbedded compares the limitations that a document bears with the set
-// that travels with it: the executor may have added its own later, and nothing
-// else may differ.
+// that travels with it: the executor may have added its own later, and so may the
+// stage that imported it; nothing else may differ.
 func (v *validation) checkEmbedded(a stage.Artifact, src []byte) {
 	var doc struct {
 		Limitations *stage.LimitationSet `json:"limitations"`
@@ -182,8 +182,17 @@ func (v *validation) checkEmbedded(a stage.Artifact, src []byte) {
 		v.problem(record.LevelConsistent, a, "/limitations", "limitation-set", l, nil, "the set that travels with it lacks %s of %s", l.Code, l.Origin)
 	}
 	for _, l := range outside.Missing(inside) {
-		if l.Origin != stage.OriginRun {
+		if l.Origin != stage.OriginRun && l.Origin != v.importer(a) {
 			v.problem(record.LevelConsistent, a, "/limitations", "limitation-missing", nil, l, "the document lacks %s of %s, which its set has", l.Code, l.Origin)
 		}
 	}
+}
+
+// importer is the stage that took the artifact in from elsewhere; "" for one
+// that was made here.
+func (v *validation) importer(a stage.Artifact) string {
+	if made, ok := v.closure.Made(a.SHA256); ok && made.Kind == "import" {
+		return made.Stage
+	}
+	return ""
 }

@@ -302,6 +302,25 @@ func TestARecordThatIsNoJSONIsLevel1(t *testing.T) {
 	}
 }
 
+// What the import says of the file stands in no document that it took over.
+func TestAnImportAddsLimitationsOfItsOwn(t *testing.T) {
+	l, p, _ := golden(t)
+	made := p.artifacts["record.json"]
+	unverified := stage.Limit("import.unverified", "file", "record.json")
+	unverified.Origin = "old"
+	set := made.LimitationSet().Union(stage.NewLimitationSet(unverified))
+	c := l.closure(made)
+	rec := l.artifact("old", "record.json", made.Schema, l.objects[made.SHA256], set)
+	c.made[rec.SHA256] = stage.Production{Stage: "old", Kind: "import", Raised: set}
+	if v := validateWith(t, rec, c); v.Level != 2 {
+		t.Errorf("level %d, problems %+v", v.Level, v.Problems)
+	}
+	c.made[rec.SHA256] = stage.Production{Stage: "old", Kind: "summarize", Raised: set}
+	if v := validateWith(t, rec, c); v.Level >= 2 {
+		t.Errorf("a record that lost a limitation of its own stage reaches level %d", v.Level)
+	}
+}
+
 func TestAnImportedRecordReachesLevel2(t *testing.T) {
 	l, p, _ := golden(t)
 	rec := p.artifacts["record.json"]

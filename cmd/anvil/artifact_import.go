@@ -59,6 +59,9 @@ func (a *app) artifactImport(ctx context.Context, file string, f *artifactImport
 		return err
 	}
 	defer x.Store.Close()
+	if x.Tool, err = toolIdentity(); err != nil {
+		return err
+	}
 	x.Events = &plainLines{w: a.stderr, quiet: true}
 	run, err := x.Run(ctx, p, pipeline.Options{})
 	if err != nil {

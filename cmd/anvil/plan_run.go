@@ -64,7 +64,7 @@ func selectionFlags(c *cobra.Command, f *planRunFlags) {
 }
 
 func (a *app) planRun(ctx context.Context, file string, f *planRunFlags) error {
-	go func() { _, _ = toolIdentity() }() // hashes the binary while the plan is read; the error comes again
+	go func() { _, _ = toolIdentity() }() // hashes the binary while the plan and its base are read; the error comes again
 	src, err := readBounded(file, maxPlan)
 	if err != nil {
 		return &exitError{code: exitUsage, name: "unreadable", err: err}
@@ -80,6 +80,9 @@ func (a *app) planRun(ctx context.Context, file string, f *planRunFlags) error {
 	defer x.Store.Close()
 	if p, err = a.onBase(ctx, x, p, f); err != nil {
 		return planError(err)
+	}
+	if x.Tool, err = toolIdentity(); err != nil {
+		return err
 	}
 	ctx, stop := interruptible(ctx, &f.opt)
 	defer stop()
@@ -120,11 +123,8 @@ func (a *app) onBase(ctx context.Context, x *pipeline.Executor, p *plan.Plan, f 
 	return a.parsePlan(p.File, p.Source, f.sets, base.Params)
 }
 
+// executor is for this workspace; what writes evidence sets its Tool as well.
 func (a *app) executor(f *planRunFlags) (*pipeline.Executor, error) {
-	tool, err := toolIdentity()
-	if err != nil {
-		return nil, err
-	}
 	s, err := a.openStore()
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (a *app) executor(f *planRunFlags) (*pipeline.Executor, error) {
 	}
 	return &pipeline.Executor{
 		Workspace: a.workspace, Store: s, Events: sink, Log: a.logger(diagnosis),
-		Jobs: f.jobs, Tool: tool, LookupEnv: a.getenv, Exec: runProgram,
+		Jobs: f.jobs, LookupEnv: a.getenv, Exec: runProgram,
 	}, nil
 }
 

@@ -124,6 +124,11 @@ func findRun(workspace, name string) (string, error) {
 		}
 		return "", fmt.Errorf("run %q: no run in that folder: %w", name, ErrNoRun)
 	}
+	if _, _, ok := SplitRunID(name); ok {
+		if info, err := os.Lstat(filepath.Join(runs, name)); err == nil && info.IsDir() {
+			return filepath.Join(runs, name), nil
+		}
+	}
 	ids, err := RunIDs(workspace)
 	if err != nil {
 		return "", err
@@ -136,9 +141,6 @@ func findRun(workspace, name string) (string, error) {
 	}
 	var fits []string
 	for _, id := range ids {
-		if id == name {
-			return filepath.Join(runs, id), nil
-		}
 		if name != "" && strings.HasPrefix(id, name) {
 			fits = append(fits, id)
 		}

@@ -47,6 +47,9 @@ func (m measure) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *s
 	if err != nil {
 		return err
 	}
+	if err := m.room(env, s); err != nil {
+		return err
+	}
 	if err := save(env, s.schedule); err != nil {
 		return err
 	}

@@ -298,3 +298,34 @@ func TestWeightsAreVerifiedByTheirRevision(t *testing.T) {
 		}
 	}
 }
+
+// The last two columns of the table in streams.md 5.
+func TestEveryOutcomeHasItsCase(t *testing.T) {
+	type want struct {
+		outcome  string
+		answered int
+	}
+	table := map[record.Outcome]want{
+		record.OutcomeOK: {"error", 1}, record.OutcomeTruncated: {"error", 1}, record.OutcomeEmpty: {"error", 1},
+		record.OutcomeCanaryFailed: {"error", 1}, record.OutcomeLengthMismatch: {"error", 1},
+		record.OutcomeInBandError: {"error", 0}, record.OutcomeMalformed: {"error", 0}, record.OutcomeCut: {"error", 0},
+		record.OutcomeHTTPError: {"error", 0}, record.OutcomeRefusedLoad: {"error", 0}, record.OutcomeTransport: {"error", 0},
+		record.OutcomeStalledFirst: {"timeout", 0}, record.OutcomeStalledMid: {"timeout", 0}, record.OutcomeTotalTimeout: {"timeout", 0},
+		record.OutcomeClientShed: {"not_run", 0}, record.OutcomeClientAbort: {"not_run", 0}, record.OutcomeNotStarted: {"not_run", 0},
+	}
+	for _, o := range record.Outcomes() {
+		l := newLab(t)
+		rows := []record.Attempt{answered(0, "a", "x", 0, 3)}
+		if o != record.OutcomeOK && o != record.OutcomeTruncated {
+			rows = []record.Attempt{failed(0, "a", 0, o)}
+		}
+		rows[0].Outcome = o
+		attempts := l.attempts("measure", header(1), rows, userStamps)
+		p, _ := l.summarize(map[string]any{"serving_cell": map[string]any{"public_id": "x", "suite_version": "y", "target_input_tokens": 10}},
+			map[string][]stage.Artifact{"attempts": {attempts}})
+		c := readServingCell(t, p)
+		if c.Counts.Outcomes[table[o].outcome] != 1 || c.Performance.Transport != table[o].answered {
+			t.Errorf("%s: outcomes %v, %d answered, want %+v", o, c.Counts.Outcomes, c.Performance.Transport, table[o])
+		}
+	}
+}

@@ -43,25 +43,24 @@ func spanMS(from, to *int64) *float64 {
 	return new(float64(ns) / nsPerMS)
 }
 
-// ungraded is the last column of the table in streams.md 5: an answer that
-// nobody judged is neither right nor wrong.
+// ungraded is the last column of the table in streams.md 5: what was not answered
+// in time, or not sent, is no error; an answer that nobody judged is one, being
+// neither right nor wrong.
 func ungraded(o record.Outcome) string {
-	switch o {
-	case record.OutcomeStalledFirst, record.OutcomeStalledMid, record.OutcomeTotalTimeout:
-		return "timeout"
-	case record.OutcomeClientShed, record.OutcomeClientAbort, record.OutcomeNotStarted:
-		return "not_run"
+	for name, outcomes := range map[string][]record.Outcome{
+		"timeout": {record.OutcomeStalledFirst, record.OutcomeStalledMid, record.OutcomeTotalTimeout},
+		"not_run": {record.OutcomeClientShed, record.OutcomeClientAbort, record.OutcomeNotStarted},
+	} {
+		if slices.Contains(outcomes, o) {
+			return name
+		}
 	}
 	return "error"
 }
 
 // answered tells whether the answer reached its end mark.
 func answered(o record.Outcome) bool {
-	switch o {
-	case record.OutcomeOK, record.OutcomeTruncated, record.OutcomeEmpty, record.OutcomeCanaryFailed, record.OutcomeLengthMismatch:
-		return true
-	}
-	return false
+	return o.Success() || slices.Contains([]record.Outcome{record.OutcomeEmpty, record.OutcomeCanaryFailed, record.OutcomeLengthMismatch}, o)
 }
 
 // freeOfThinkTags needs the whole visible text: one that was not kept, or not

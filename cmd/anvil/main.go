@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 )
 
 func main() {
@@ -27,5 +28,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRootCommand(a)
 	root.SetArgs(args)
 	err := root.Execute()
+	if err != nil && slices.Contains(args, "--json") {
+		a.json = true // flags behind one that is wrong are not read
+	}
 	return a.report(err)
 }

@@ -58,13 +58,18 @@ func (v *validation) checkCorrectness(c record.Cell, at string) {
 		return
 	}
 	want := correctness(c.Accounting.Verdicts, c.Accounting.Planned, c.Correctness.Reduced, share{})
-	for name, pair := range map[string][2]record.Proportion{
-		"strict": {c.Correctness.Strict, want.Strict}, "answered": {c.Correctness.Answered, want.Answered}, "coverage": {c.Correctness.Coverage, want.Coverage},
+	for _, p := range []struct {
+		name         string
+		stored, want record.Proportion
+	}{
+		{"strict", c.Correctness.Strict, want.Strict},
+		{"answered", c.Correctness.Answered, want.Answered},
+		{"coverage", c.Correctness.Coverage, want.Coverage},
 	} {
-		if pair[0].Numerator != pair[1].Numerator || pair[0].Denominator != pair[1].Denominator {
-			v.problem(record.LevelConsistent, v.rec, at+"/correctness/"+name, "correctness",
-				fmt.Sprintf("%d/%d", pair[0].Numerator, pair[0].Denominator), fmt.Sprintf("%d/%d", pair[1].Numerator, pair[1].Denominator),
-				"%s is not the share that the verdicts give", name)
+		if p.stored.Numerator != p.want.Numerator || p.stored.Denominator != p.want.Denominator {
+			v.problem(record.LevelConsistent, v.rec, at+"/correctness/"+p.name, "correctness",
+				fmt.Sprintf("%d/%d", p.stored.Numerator, p.stored.Denominator), fmt.Sprintf("%d/%d", p.want.Numerator, p.want.Denominator),
+				"%s is not the share that the verdicts give", p.name)
 		}
 	}
 }

@@ -426,3 +426,21 @@ func FuzzValidate(f *testing.F) {
 		}
 	})
 }
+
+// validation.json is a pure artifact: the same faults are told in the same
+// order, whatever way maps are walked.
+func TestFaultsAreToldInTheSameOrder(t *testing.T) {
+	l, p, _ := golden(t)
+	numerators := regexp.MustCompile(`"(numerator|denominator|ok|pass|fail|truncated)":( ?)([0-9]+)`)
+	forged := numerators.ReplaceAll(p.raw["record.json"], []byte(`"$1":${2}1$3`))
+	a, c := l.replaced(p.artifacts["record.json"], forged)
+	first := validateWith(t, a, c)
+	if len(first.Problems) < 6 {
+		t.Fatalf("got %d problems, want the changes named", len(first.Problems))
+	}
+	for range 20 {
+		if diff := cmp.Diff(first, validateWith(t, a, c)); diff != "" {
+			t.Fatalf("the same record was told of otherwise (-first +again):\n%s", diff)
+		}
+	}
+}

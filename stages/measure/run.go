@@ -76,6 +76,7 @@ func (m measure) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *s
 	if err := drive.Seal(); err != nil {
 		return err
 	}
+	phase.waits = drive.Waits()
 	w, err := m.witness(env, t, s, drive, phase)
 	if err != nil {
 		return err
@@ -180,6 +181,7 @@ type phase struct {
 	result   load.Result
 	evidence load.Evidence
 	from, to time.Time // wall clock, for labels
+	waits    int64     // of workers for the capture
 	killed   bool      // decoded by a later process: of the client nothing is known
 	tool     stage.Tool
 	reset    string // what became of the cache's

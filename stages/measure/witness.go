@@ -174,8 +174,8 @@ func (w *witness) bound() string {
 
 func (w *witness) lag(l load.Lags) string {
 	switch {
-	case w.drive.Waits() > 0:
-		return fmt.Sprintf("%d times a worker waited for the capture file", w.drive.Waits())
+	case w.phase.waits > 0:
+		return fmt.Sprintf("%d times a worker waited for the capture file", w.phase.waits)
 	case float64(w.firstCoalesced) > coalescedLimit*float64(w.firstOutputs):
 		return fmt.Sprintf("in %d of %d answers the first output was read together with later output", w.firstCoalesced, w.firstOutputs)
 	case l.P99US != nil && *l.P99US > l.BudgetUS:
@@ -242,8 +242,7 @@ func (w *witness) waits() *int64 {
 	if w.phase.killed {
 		return nil
 	}
-	n := w.drive.Waits()
-	return &n
+	return &w.phase.waits
 }
 
 // counters are the server's own, null where it has none.

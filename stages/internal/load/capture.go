@@ -1,6 +1,7 @@
 package load
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -64,14 +65,26 @@ type Capture struct {
 	index []frame
 	size  int64
 	err   error
+
+	// Of Replay, which is for one goroutine.
+	in  *bufio.Reader
+	raw []byte
 }
 
+// A frame is where one is in the file. There are millions after a long phase:
+// what else is known of it stands in its header.
 type frame struct {
-	request, try int32
-	reads, bytes int32
-	witness      int32
-	off          int64 // of the frame's header
-	head         bool
+	request int32
+	order   int32 // its try, twice; one more for a body: the head comes first
+	off     int64 // of the frame's header
+}
+
+func frameAt(request, try int32, head bool, off int64) frame {
+	f := frame{request: request, order: try<<1 | 1, off: off}
+	if head {
+		f.order = try << 1
+	}
+	return f
 }
 
 // NewCapture starts the writer. Redact, which may be nil, is given every
@@ -206,17 +219,11 @@ func (c *Capture) append(out []byte, b *block) []byte {
 	from := len(out)
 	out = appendFrame(out, b)
 	if c.err == nil && (b.head || len(b.reads) > 0) {
-		c.index = append(c.index, b.frame(c.size))
+		c.index = append(c.index, frameAt(b.request, b.try, b.head, c.size))
 	}
 	c.size += int64(len(out) - from)
 	b.from.free <- b
 	return out
-}
-
-func (b *block) frame(off int64) frame {
-	return frame{
-		request: b.request, try: b.try, reads: int32(len(b.reads)), bytes: int32(len(b.buf)), witness: int32(len(b.witness)), off: off, head: b.head,
-	}
 }
 
 func appendFrame(out []byte, b *block) []byte {
@@ -247,52 +254,36 @@ func appendFrame(out []byte, b *block) []byte {
 // it hands out is valid during the call. A read that a block's end had cut
 // comes in two calls with equal stamps. A try without an answer has no calls.
 func (c *Capture) Replay(request, try int, head func([]byte), read func(Read, []byte)) error {
-	i, _ := slices.BinarySearchFunc(c.index, frame{request: int32(request), try: int32(try)}, compareFrames)
-	var raw []byte
-	for ; i < len(c.index) && c.index[i].request == int32(request) && c.index[i].try == int32(try); i++ {
-		f := c.index[i]
-		raw = slices.Grow(raw[:0], f.stored())[:f.stored()]
-		if err := c.load(f, raw); err != nil {
+	i, _ := slices.BinarySearchFunc(c.index, frameAt(int32(request), int32(try), true, 0), compareFrames)
+	for ; i < len(c.index) && c.index[i].request == int32(request) && c.index[i].order>>1 == int32(try); i++ {
+		h, raw, err := c.load(c.index[i].off)
+		if err != nil {
 			return fmt.Errorf("read capture of request %d: %w", request, err)
 		}
-		f.play(raw, head, read)
+		h.play(raw, head, read)
 	}
 	return nil
 }
 
 func compareFrames(a, b frame) int {
-	return cmp.Or(cmp.Compare(a.request, b.request), cmp.Compare(a.try, b.try))
+	return cmp.Or(cmp.Compare(a.request, b.request), cmp.Compare(a.order, b.order))
 }
 
-func (c *Capture) load(f frame, raw []byte) error {
-	if _, err := c.file.ReadAt(raw, f.off); err != nil {
-		return err
+// load reads a frame whole; what it returns stands until the next call.
+func (c *Capture) load(off int64) (h frameHead, raw []byte, err error) {
+	if c.in == nil {
+		c.in = bufio.NewReaderSize(nil, usualFrame)
 	}
-	sum := len(raw) - 4
-	if binary.LittleEndian.Uint32(raw) != frameMagic || crc32.ChecksumIEEE(raw[:sum]) != binary.LittleEndian.Uint32(raw[sum:]) {
-		return errFrame
+	c.in.Reset(io.NewSectionReader(c.file, off, maxFrame))
+	h, c.raw, err = nextFrame(c.in, c.raw[:0])
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errFrame // there was a whole one when it was written
 	}
-	return nil
+	return h, c.raw, err
 }
 
-func (f frame) stored() int {
-	return frameHeader + int(f.reads)*readSize + int(f.bytes) + int(f.witness) + 4
-}
-
-func (f frame) play(raw []byte, head func([]byte), read func(Read, []byte)) {
-	data := raw[frameHeader+int(f.reads)*readSize:][:f.bytes]
-	if f.head {
-		head(data)
-		return
-	}
-	le := binary.LittleEndian
-	for i := range int(f.reads) {
-		p := raw[frameHeader+i*readSize:]
-		n := int(le.Uint32(p[16:]))
-		read(Read{At: int64(le.Uint64(p)), Empty: int64(le.Uint64(p[8:]))}, data[:n])
-		data = data[n:]
-	}
-}
+// usualFrame is what a full block comes to; a very long head is longer.
+const usualFrame = frameHeader + blockReads*readSize + blockBytes + 512
 
 func (c *Capture) hide(b *block) {
 	if c.redact != nil {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"pgregory.net/rapid"
 )
@@ -144,4 +145,51 @@ func TestDamagedCaptureIsNoticed(t *testing.T) {
 		}
 		file.b[i] ^= 1
 	}
+}
+
+// slow is a file whose writes wait until they are let through.
+type slow struct {
+	memory
+	gate chan struct{}
+}
+
+func (s *slow) Write(p []byte) (int, error) {
+	<-s.gate
+	return s.memory.Write(p)
+}
+
+// Behind a disk that does not take it, an answer of any length costs the ring
+// and no more: the worker waits, which is counted, and nothing is lost.
+func TestAFullRingIsCountedAndMemoryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := &slow{gate: make(chan struct{})}
+		c := NewCapture(file, 1, nil, 0)
+		w := &Worker{capture: c, s: &Sample{Conn: 1}}
+		sum := 0
+		go func() {
+			p := bytes.Repeat([]byte{'x'}, 1<<20)
+			for range 8 {
+				w.keep(p, 1, None)
+				sum += len(p)
+			}
+			w.flush()
+		}()
+		synctest.Wait()
+		if c.Waits() != 1 || c.blocks.room.Load() != 0 {
+			t.Errorf("%d waits, room for %d blocks", c.Waits(), c.blocks.room.Load())
+		}
+		made := 2*1 + 16 // the ring's length
+		if cap(c.blocks.free) != made || sum > made*blockBytes {
+			t.Errorf("a ring of %d blocks took %d bytes", cap(c.blocks.free), sum)
+		}
+		close(file.gate)
+		synctest.Wait()
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		got := 0
+		if err := c.Replay(0, 0, nil, func(_ Read, b []byte) { got += len(b) }); err != nil || got != 8<<20 {
+			t.Errorf("%d bytes came back, %v", got, err)
+		}
+	})
 }

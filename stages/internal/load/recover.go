@@ -45,17 +45,39 @@ func Recover(file Storage) (*Recovered, error) {
 			}
 			return nil, err
 		}
-		f.off = r.Capture.size
-		r.Capture.size += int64(len(raw))
 		r.take(f, raw)
+		r.Capture.size += int64(len(raw))
 	}
 	slices.SortStableFunc(r.Capture.index, compareFrames)
 	r.settle()
 	return r, nil
 }
 
+// A frameHead is the header of a frame.
+type frameHead struct {
+	request, try          int32
+	head                  bool
+	reads, bytes, witness int32
+}
+
+// play hands out what a frame holds.
+func (f frameHead) play(raw []byte, head func([]byte), read func(Read, []byte)) {
+	data := raw[frameHeader+int(f.reads)*readSize:][:f.bytes]
+	if f.head {
+		head(data)
+		return
+	}
+	le := binary.LittleEndian
+	for i := range int(f.reads) {
+		p := raw[frameHeader+i*readSize:]
+		n := int(le.Uint32(p[16:]))
+		read(Read{At: int64(le.Uint64(p)), Empty: int64(le.Uint64(p[8:]))}, data[:n])
+		data = data[n:]
+	}
+}
+
 // nextFrame reads one frame whole. With an error it returns what there was of it.
-func nextFrame(in io.Reader, raw []byte) (f frame, got []byte, err error) {
+func nextFrame(in io.Reader, raw []byte) (f frameHead, got []byte, err error) {
 	raw = slices.Grow(raw, frameHeader)[:frameHeader]
 	if n, err := io.ReadFull(in, raw); err != nil {
 		return f, raw[:n], err
@@ -67,7 +89,7 @@ func nextFrame(in io.Reader, raw []byte) (f frame, got []byte, err error) {
 	if word(0) != frameMagic || size > maxFrame {
 		return f, raw, errFrame
 	}
-	f = frame{
+	f = frameHead{
 		request: int32(word(1)), try: int32(word(2) >> 1), head: word(2)&1 == 1, reads: int32(reads), bytes: int32(bytes), witness: int32(witness),
 	}
 	raw = slices.Grow(raw, int(size)-frameHeader)[:size]
@@ -82,7 +104,7 @@ func nextFrame(in io.Reader, raw []byte) (f frame, got []byte, err error) {
 }
 
 // sound tells whether the reads of a frame are as long as its bytes.
-func (f frame) sound(raw []byte) bool {
+func (f frameHead) sound(raw []byte) bool {
 	if f.head {
 		return true
 	}
@@ -96,13 +118,13 @@ func (f frame) sound(raw []byte) bool {
 	return f.reads == 0 || sum == int64(f.bytes)
 }
 
-func (r *Recovered) take(f frame, raw []byte) {
+func (r *Recovered) take(f frameHead, raw []byte) {
 	if f.request == noteRequest {
 		r.Note = slices.Clone(raw[frameHeader:][:f.bytes])
 		return
 	}
 	if f.head || f.reads > 0 {
-		r.Capture.index = append(r.Capture.index, f)
+		r.Capture.index = append(r.Capture.index, frameAt(f.request, f.try, f.head, r.Capture.size))
 	}
 	if f.request < 0 || f.try < 0 || f.try > maxTries {
 		return

@@ -69,15 +69,12 @@ func TestOnlyTheLastFrameCanBeLost(t *testing.T) {
 	file, _ := frames(t)
 	var ends []int
 	for at := 0; at < len(file.b); {
-		f, raw, err := nextFrame(bytes.NewReader(file.b[at:]), nil)
+		_, raw, err := nextFrame(bytes.NewReader(file.b[at:]), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		at += f.stored()
+		at += len(raw)
 		ends = append(ends, at)
-		if len(raw) != f.stored() {
-			t.Fatalf("frame of %d bytes says %d", len(raw), f.stored())
-		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		at := rapid.IntRange(0, len(file.b)-1).Draw(t, "at")

@@ -97,11 +97,8 @@ func (b *capacityCell) checkClock() {
 	}
 	started, err1 := time.Parse(secondStamp, b.doc.Get("started_at").Str())
 	finished, err2 := time.Parse(secondStamp, b.doc.Get("finished_at").Str())
-	for name, err := range map[string]error{"started_at": err1, "finished_at": err2} {
-		if v := b.doc.Get(name); v.Is(jsontree.String) && err != nil {
-			b.problem("/"+name, "clock.form", v, nil, "no such time")
-		}
-	}
+	b.isTime(b.doc, "started_at", err1)
+	b.isTime(b.doc, "finished_at", err2)
 	if err1 == nil {
 		b.textIs("/run_id", "run-id.second", b.doc.Get("run_id"), started.Format("benchmark-20060102T150405Z"), "spells the start second")
 	}

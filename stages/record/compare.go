@@ -90,3 +90,11 @@ func (c *checker) holds(ok bool, pointer, rule string, stored jsontree.Value, co
 		c.problem(pointer, rule, stored, computed, format, args...)
 	}
 }
+
+// isTime reports the member of that name when it is a text and, as err says, no
+// time.
+func (c *checker) isTime(doc jsontree.Value, name string, err error) {
+	if v := doc.Get(name); v.Is(jsontree.String) && err != nil {
+		c.problem("/"+name, "clock.form", v, nil, "no such time")
+	}
+}

@@ -85,11 +85,8 @@ func checkServingCell(c *checker, doc jsontree.Value) {
 func (s *servingCell) checkTimes() {
 	started, err := time.Parse(time.RFC3339Nano, s.doc.Get("started_at").Str())
 	completed, err2 := time.Parse(time.RFC3339Nano, s.doc.Get("completed_at").Str())
-	for name, err := range map[string]error{"started_at": err, "completed_at": err2} {
-		if v := s.doc.Get(name); v.Is(jsontree.String) && err != nil {
-			s.problem("/"+name, "clock.form", v, nil, "no such time")
-		}
-	}
+	s.isTime(s.doc, "started_at", err)
+	s.isTime(s.doc, "completed_at", err2)
 	if err == nil && err2 == nil {
 		s.holds(!completed.Before(started), "/completed_at", "clock.order", s.doc.Get("completed_at"), nil, "before started_at")
 		batch := figureOf(s.metric("batch_duration_seconds").Get("value"))

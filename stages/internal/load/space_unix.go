@@ -20,5 +20,5 @@ func Free(folder *os.Root) (bytes uint64, ok bool) {
 	if err := unix.Fstatfs(int(dir.Fd()), &st); err != nil {
 		return 0, false
 	}
-	return st.Bavail * uint64(st.Bsize), true //nolint:unconvert,gosec // signed on some platforms
+	return st.Bavail * uint64(st.Bsize), true
 }

@@ -123,12 +123,25 @@ func diffInputs(out []Difference, before, after []prov.Input) []Difference {
 // numbers the artifacts of a port only where there are several.
 func inputPath(port string, i, n int) string {
 	if pointer, ok := strings.CutPrefix(port, "with./"); ok {
-		return "with." + strings.ReplaceAll(pointer, "/", ".")
+		return "with" + dotted(pointer)
 	}
 	if n == 1 {
 		return "inputs." + port
 	}
 	return fmt.Sprintf("inputs.%s[%d]", port, i)
+}
+
+// dotted writes the pointer "graders/0/schema" as ".graders[0].schema".
+func dotted(pointer string) string {
+	var b strings.Builder
+	for token := range strings.SplitSeq(pointer, "/") {
+		if strings.Trim(token, "0123456789") == "" {
+			b.WriteString("[" + token + "]")
+		} else {
+			b.WriteString("." + token)
+		}
+	}
+	return b.String()
 }
 
 func diffInput(out []Difference, path string, before, after *prov.Input) []Difference {

@@ -7,8 +7,6 @@ package measure
 
 import (
 	"encoding/json"
-	"fmt"
-	"io"
 
 	"anvil/pipeline/stage"
 	"anvil/schemas"
@@ -43,7 +41,7 @@ var Kind = stage.Define(stage.Spec{
 		{Name: liveName, Schema: "anvil.live-http-run/v1", Optional: true},
 	},
 	Resolve: resolve,
-	Project: project,
+	Project: prompt.ProjectWorkload,
 }, newStage)
 
 type config struct {
@@ -114,15 +112,3 @@ type measure struct{ config }
 var _ stage.Stage = measure{}
 
 func newStage(c config) (stage.Stage, error) { return measure{c}, nil }
-
-// project keeps of a dataset what is sent: expectations, tags and graders can
-// be corrected without another measurement.
-func project(config json.RawMessage, pointer string, file io.Reader, w io.Writer) (schemas.ID, bool, error) {
-	if pointer != "/workload/file" {
-		return "", false, nil
-	}
-	if err := prompt.ProjectConfig(config, file, w); err != nil {
-		return "", true, fmt.Errorf("dataset: %w", err)
-	}
-	return prompt.RowSchema, true, nil
-}

@@ -311,7 +311,7 @@ func (w *witness) limitClient(out *stage.Outputs) {
 
 func (w *witness) limitAnswers(out *stage.Outputs) {
 	if failed := w.planned - w.answered; failed > 0 {
-		out.Limit(stage.Limit("requests.failed", "count", failed, "planned", w.planned, "classes", w.failures()))
+		out.Limit(stage.Limit("requests.failed", "count", failed, "planned", w.planned, "classes", record.Failures(w.outcomes)))
 	}
 	if n := w.outcomes[record.OutcomeTruncated]; n > 0 {
 		out.Limit(stage.Limit("outputs.truncated", "count", n, "planned", w.planned))
@@ -340,16 +340,6 @@ func quoted(names []string) string {
 		out[i] = fmt.Sprintf("%.80q", n)
 	}
 	return strings.Join(out, ", ") + more
-}
-
-func (w *witness) failures() string {
-	var parts []string
-	for _, o := range record.Outcomes() {
-		if n := w.outcomes[o]; n > 0 && !o.Success() {
-			parts = append(parts, fmt.Sprintf("%s %d", o, n))
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // rateTolerance is how far the achieved rate may fall short of the planned one.

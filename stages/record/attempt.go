@@ -1,6 +1,9 @@
 package record
 
 import (
+	"fmt"
+	"strings"
+
 	"anvil/pipeline/digest"
 	"anvil/schemas"
 )
@@ -146,6 +149,18 @@ func Outcomes() []Outcome {
 
 // Success tells whether the outcome is one: ok or truncated.
 func (o Outcome) Success() bool { return o == OutcomeOK || o == OutcomeTruncated }
+
+// Failures lists the outcomes of failed requests with their counts, for a
+// sentence: "empty 2, cut 1".
+func Failures(outcomes map[Outcome]int) string {
+	var parts []string
+	for _, o := range Outcomes() {
+		if n := outcomes[o]; n > 0 && !o.Success() {
+			parts = append(parts, fmt.Sprintf("%s %d", o, n))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
 
 // An AttemptError is why an attempt failed.
 type AttemptError struct {

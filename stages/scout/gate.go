@@ -24,18 +24,8 @@ func (s scout) limit(t *target.Target, doc *document, in stage.Inputs, out *stag
 		}
 	}
 	if failed := len(doc.Requests) - ok; failed > 0 {
-		out.Limit(stage.Limit("requests.failed", "count", failed, "planned", len(doc.Requests), "classes", classes(doc)).For(stage.Every))
+		out.Limit(stage.Limit("requests.failed", "count", failed, "planned", len(doc.Requests), "classes", record.Failures(doc.Outcomes)).For(stage.Every))
 	}
-}
-
-func classes(doc *document) string {
-	var parts []string
-	for _, o := range record.Outcomes() {
-		if n := doc.Outcomes[o]; n > 0 && !o.Success() {
-			parts = append(parts, fmt.Sprintf("%s %d", o, n))
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // gate holds what was seen against what the plan wants before a measurement.
@@ -47,7 +37,7 @@ func (s scout) gate(doc *document, out *stage.Outputs) {
 		}
 	}
 	if n := len(doc.Requests); n > 0 && float64(ok)/float64(n) < s.Gate.MinOK {
-		out.Finding("gate.min_ok", fmt.Sprintf("%d of %d requests succeeded (%s); the gate wants a share of %.4g%s", ok, n, classes(doc), s.Gate.MinOK, firstError(doc)))
+		out.Finding("gate.min_ok", fmt.Sprintf("%d of %d requests succeeded (%s); the gate wants a share of %.4g%s", ok, n, record.Failures(doc.Outcomes), s.Gate.MinOK, firstError(doc)))
 	}
 	if listed := doc.Facts.ModelListed; s.Gate.ModelListed && (listed == nil || !*listed) {
 		why := fmt.Sprintf("the endpoint lists %s", strings.Join(doc.Facts.Models, ", "))

@@ -5,8 +5,6 @@ package scout
 
 import (
 	"encoding/json"
-	"fmt"
-	"io"
 
 	"anvil/pipeline/stage"
 	"anvil/schemas"
@@ -28,7 +26,7 @@ var Kind = stage.Define(stage.Spec{
 	In:      []stage.Port{{Name: "weights", Schema: weightsSchema, Optional: true}},
 	Out:     []stage.Port{{Name: scoutName, Schema: scoutSchema}},
 	Resolve: resolve,
-	Project: project,
+	Project: prompt.ProjectWorkload,
 }, newStage)
 
 type config struct {
@@ -82,13 +80,3 @@ type scout struct{ config }
 var _ stage.Stage = scout{}
 
 func newStage(c config) (stage.Stage, error) { return scout{c}, nil }
-
-func project(config json.RawMessage, pointer string, file io.Reader, w io.Writer) (schemas.ID, bool, error) {
-	if pointer != "/workload/file" {
-		return "", false, nil
-	}
-	if err := prompt.ProjectConfig(config, file, w); err != nil {
-		return "", true, fmt.Errorf("dataset: %w", err)
-	}
-	return prompt.RowSchema, true, nil
-}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"anvil/pipeline/stage"
+	"anvil/schemas"
 )
 
 // A Config is the plan key workload, resolved.
@@ -128,13 +129,22 @@ func resolveFile(r *stage.Resolution, pointer string, w map[string]any) {
 	}
 }
 
-// ProjectConfig is Project for a stage whose "with" holds a workload.
-func ProjectConfig(config json.RawMessage, file io.Reader, w io.Writer) error {
+// ProjectWorkload is what a stage whose "with" holds a workload keeps of its
+// files in its key: of the dataset what is sent, so that expectations, tags and
+// graders can be corrected without asking again.
+func ProjectWorkload(config json.RawMessage, pointer string, file io.Reader, w io.Writer) (schemas.ID, bool, error) {
+	if pointer != "/workload/file" {
+		return "", false, nil
+	}
 	var c struct {
 		Workload struct{ Format string }
 	}
-	if err := json.Unmarshal(config, &c); err != nil {
-		return err
+	err := json.Unmarshal(config, &c)
+	if err == nil {
+		err = Project(c.Workload.Format, file, w)
 	}
-	return Project(c.Workload.Format, file, w)
+	if err != nil {
+		return "", true, fmt.Errorf("dataset: %w", err)
+	}
+	return RowSchema, true, nil
 }

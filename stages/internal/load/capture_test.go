@@ -175,12 +175,8 @@ func TestAFullRingIsCountedAndMemoryIsBounded(t *testing.T) {
 			w.flush()
 		}()
 		synctest.Wait()
-		if c.Waits() != 1 || c.blocks.room.Load() != 0 {
-			t.Errorf("%d waits, room for %d blocks", c.Waits(), c.blocks.room.Load())
-		}
-		made := 2*1 + 16 // the ring's length
-		if cap(c.blocks.free) != made || sum > made*blockBytes {
-			t.Errorf("a ring of %d blocks took %d bytes", cap(c.blocks.free), sum)
+		if c.Waits() == 0 || c.blocks.room.Load() != 0 || sum != 0 {
+			t.Errorf("%d waits, room for %d blocks, %d bytes taken in", c.Waits(), c.blocks.room.Load(), sum)
 		}
 		close(file.gate)
 		synctest.Wait()

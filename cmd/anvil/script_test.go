@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -44,6 +45,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("REPO", repo)
 			env.Setenv("XDG_RUNTIME_DIR", filepath.Join(env.WorkDir, ".runtime"))
 			env.Values[engineKey{}] = &engineServer{}
+			env.Values[signalledKey{}] = new(*exec.Cmd)
 			env.Defer(func() { env.Values[engineKey{}].(*engineServer).stop() })
 			return os.MkdirAll(filepath.Join(env.WorkDir, ".runtime"), 0o700)
 		},
@@ -64,6 +66,10 @@ func TestScripts(t *testing.T) {
 			"tree":      scriptTree,
 			"serve":     scriptServe,
 			"conns":     scriptConns,
+			"held":      scriptHeld,
+			"release":   scriptRelease,
+			"signal":    scriptSignal,
+			"exitcode":  scriptExitCode,
 		},
 	})
 }
@@ -166,12 +172,17 @@ func scriptTree(ts *testscript.TestScript, _ bool, args []string) {
 // the connections that it was asked for.
 type engineServer struct {
 	http  *httptest.Server
+	held  *held
 	conns atomic.Int64
 }
 
 type engineKey struct{}
 
 func (e *engineServer) stop() {
+	if e.held != nil {
+		e.held.release()
+		e.held = nil
+	}
 	if e.http != nil {
 		e.http.CloseClientConnections()
 		e.http.Close()
@@ -179,14 +190,14 @@ func (e *engineServer) stop() {
 	}
 }
 
-// serve start|echo|stop: the engine, or a server that refuses every request and
-// says in its error what key it was sent, at $BASE_URL; stop leaves the address
-// dead.
+// serve start|hold N|echo|stop: the engine, the engine that answers N requests
+// and holds the others, or a server that refuses every request and says in its
+// error what key it was sent, at $BASE_URL; stop leaves the address dead.
 func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	e := ts.Value(engineKey{}).(*engineServer)
 	e.stop()
-	if len(args) != 1 {
-		ts.Fatalf("usage: serve start|echo|stop")
+	if len(args) == 0 || (args[0] == "hold") != (len(args) == 2) {
+		ts.Fatalf("usage: serve start|hold N|echo|stop")
 	}
 	var handler http.Handler
 	switch args[0] {
@@ -202,6 +213,12 @@ func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Defer(func() { _ = engine.Close() })
 		handler = engine.Handler()
 	}
+	if args[0] == "hold" {
+		n, err := strconv.ParseInt(args[1], 10, 64)
+		ts.Check(err)
+		e.held = hold(handler, n)
+		handler = e.held
+	}
 	e.http = httptest.NewUnstartedServer(handler)
 	e.http.Config.ConnState = func(_ net.Conn, s http.ConnState) {
 		if s == http.StateNew {
@@ -213,12 +230,12 @@ func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // conns [same]: remembers how many connections there were, or fails when there
-// are more since.
-func scriptConns(ts *testscript.TestScript, _ bool, args []string) {
+// are more since (! conns same: when there are not).
+func scriptConns(ts *testscript.TestScript, neg bool, args []string) {
 	n := fmt.Sprint(ts.Value(engineKey{}).(*engineServer).conns.Load())
 	if len(args) == 0 {
 		ts.Setenv("CONNS", n)
-	} else if was := ts.Getenv("CONNS"); n != was {
+	} else if was := ts.Getenv("CONNS"); (n == was) == neg {
 		ts.Fatalf("%s connections, there were %s", n, was)
 	}
 }

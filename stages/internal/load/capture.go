@@ -168,6 +168,7 @@ func (c *Capture) give(b *block) { c.full <- b }
 func (c *Capture) Close() error {
 	close(c.full)
 	<-c.done
+	c.blocks.free, c.marks.free = nil, nil // what a phase needed is not held while it is decoded
 	slices.SortStableFunc(c.index, compareFrames)
 	if c.err != nil {
 		return fmt.Errorf("write capture: %w", c.err)

@@ -123,6 +123,7 @@ func (d *Drive) Run(ctx context.Context, stop <-chan struct{}, begin func()) loa
 	r := phase.Run(ctx, stop)
 	d.begun = r.Begun
 	d.workers.Range(func(_, w any) bool { w.(*load.Worker).Close(); return true })
+	d.workers.Clear()
 	d.Client.Close()
 	return r
 }

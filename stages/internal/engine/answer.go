@@ -131,8 +131,11 @@ func (d *Decoder) shared(i int) bool {
 	return i > 0 && d.events[i-1].read.At == at || i+1 < len(d.events) && d.events[i+1].read.At == at
 }
 
-// delays are null with user-space stamps.
+// delays are null with user-space stamps, and where no output tells of either.
 func (d *Decoder) delays() []int64 {
+	if len(d.events) == 0 {
+		return nil
+	}
 	delays := make([]int64, len(d.events))
 	for i, ev := range d.events {
 		if ev.read.Delay == nil {

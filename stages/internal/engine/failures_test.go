@@ -237,6 +237,15 @@ func TestAIPerf368EventsOfOneReadAreCoalesced(t *testing.T) {
 	}
 }
 
+func TestDelaysAreNullWithUserStampsAlsoWithoutOutput(t *testing.T) {
+	p := protocolFor(t, "openai-chat", true)
+	for name, body := range map[string][]byte{"no output": chat(finish("stop"), done), "output": chat(text("a"), finish("stop"), done)} {
+		if a := decode(p, streamHead(), body); a.ClientDelay != nil {
+			t.Errorf("%s: client delay %v, want null", name, a.ClientDelay)
+		}
+	}
+}
+
 func TestSuccessiveReadsWithAnEqualStampAreOneArrival(t *testing.T) {
 	empty, delay := int64(7), int64(3)
 	d := protocolFor(t, "openai-chat", true).NewDecoder(Want{})

@@ -44,38 +44,16 @@ func appendApplying(out []*jsonschema.Schema, s *jsonschema.Schema, v any) []*js
 	return out
 }
 
-// holds answers the usual condition, properties with constants, without the
-// cost of building an error for each that does not hold.
-func holds(cond *jsonschema.Schema, v any) bool {
-	if m, ok := v.(map[string]any); ok && isConstants(cond) {
-		for _, name := range cond.Required {
-			if _, ok := m[name]; !ok {
-				return false
-			}
-		}
-		for name, p := range cond.Properties {
-			if have, ok := m[name]; ok && !sameScalar(p.Constant[0], have) {
-				return false
-			}
-		}
+// holds tells whether v fits a schema.
+func holds(s *jsonschema.Schema, v any) bool {
+	switch judge(s, v) {
+	case accepted:
 		return true
-	}
-	return cond.Validate(v) == nil
-}
-
-func isConstants(s *jsonschema.Schema) bool {
-	if len(s.Properties) == 0 || len(s.AllOf)+len(s.AnyOf)+len(s.OneOf) > 0 || s.Ref != nil || s.Not != nil || s.If != nil ||
-		len(s.Types) > 0 || s.AdditionalProperties != nil || s.PropertyNames != nil || s.MinProperties > 0 || s.MaxProperties >= 0 ||
-		len(s.PatternProperties) > 0 || len(s.DependentRequired) > 0 || len(s.DependentSchemas) > 0 || s.UnevaluatedProperties != nil ||
-		len(s.Enum) > 0 || len(s.Constant) > 0 {
+	case refused:
 		return false
+	case unsure:
 	}
-	for _, p := range s.Properties {
-		if len(p.Constant) == 0 || !isScalar(p.Constant[0]) {
-			return false
-		}
-	}
-	return true
+	return s.Validate(v) == nil
 }
 
 func isScalar(v any) bool {
@@ -116,7 +94,7 @@ func meant(union []*jsonschema.Schema, v any) *jsonschema.Schema {
 	for _, s := range likely {
 		filled := clone(v)
 		fill([]*jsonschema.Schema{s}, filled)
-		if s.Validate(filled) == nil {
+		if holds(s, filled) {
 			return s
 		}
 	}

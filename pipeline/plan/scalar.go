@@ -39,6 +39,8 @@ func scalar(n *yaml.Node) (v any, wrong, hint string) {
 		return nil, "", ""
 	case s == "true" || s == "false":
 		return s == "true", "", ""
+	case plainWord(s):
+		return s, "", ""
 	case s == "-0":
 		return nil, "-0 is no integer", "write 0"
 	case integerText.MatchString(s):
@@ -68,6 +70,13 @@ func scalar(n *yaml.Node) (v any, wrong, hint string) {
 		return nil, s + " is not a plain decimal number", quoted
 	}
 	return s, "", ""
+}
+
+// plainWord tells of the usual text, which begins with a letter and is no
+// boolean to any reader, without the patterns below it.
+func plainWord(s string) bool {
+	c := s[0] | 0x20
+	return 'a' <= c && c <= 'z' && (len(s) > 5 || !booleanText.MatchString(s))
 }
 
 func isTrue(s string) bool {

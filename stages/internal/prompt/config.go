@@ -112,7 +112,7 @@ func resolveSize(r *stage.Resolution, pointer string, w map[string]any) {
 func resolveFile(r *stage.Resolution, pointer string, w map[string]any) {
 	format, _ := w["format"].(string)
 	if !KnownFormat(format) {
-		r.Problem(pointer+"/format", fmt.Sprintf("format %q is not built yet", format), "use anvil, sharegpt or openai-evals")
+		r.Problem(pointer+"/format", fmt.Sprintf("format %q is not built yet", format), "use anvil, sharegpt, lm-eval, openai-evals or promptfoo")
 		return
 	}
 	path, _ := w["file"].(string)

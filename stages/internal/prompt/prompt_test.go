@@ -215,6 +215,34 @@ func TestProjectionHoldsWhatIsSentAndNothingElse(t *testing.T) {
 			"openai-evals", `{"input":[{"role":"user","content":"q"}],"ideal":"a"}` + "\n" + `{"input":"text","ideal":"a"}`,
 			`{"id":"line-1","messages":[{"content":"q","role":"user"}]}` + "\n" + `{"id":"line-2","prompt":"text"}` + "\n",
 		},
+		"lm-eval lists": {
+			"lm-eval", `{"doc_id":3,"doc":{"q":1},"target":"5","arguments":[["Q: 2+3\nA:",{"until":["\n"]}]],"resps":[["5"]],"filter":"strict"}` + "\n" +
+				`{"doc_id":3,"arguments":[["Q: 2+3\nA:",{"until":["\n"]}]],"filter":"flexible"}`,
+			`{"id":"3","prompt":"Q: 2+3\nA:"}` + "\n",
+		},
+		"lm-eval counted": {
+			"lm-eval", `{"doc_id":0,"arguments":{"gen_args_0":{"arg_0":"q","arg_1":{"max_gen_toks":8}}}}`,
+			`{"id":"0","prompt":"q"}` + "\n",
+		},
+		"lm-eval chat": {
+			"lm-eval", `{"doc_id":0,"arguments":{"gen_args_0":{"arg_0":["[{\"role\": \"user\", \"content\": \"q\"}]"],"arg_1":{}}}}` + "\n" +
+				`{"doc_id":1,"arguments":[["[{\"role\":\"user\",\"content\":\"r\"}]",{}]]}`,
+			`{"id":"0","messages":[{"content":"q","role":"user"}]}` + "\n" + `{"id":"1","messages":[{"content":"r","role":"user"}]}` + "\n",
+		},
+		"promptfoo configuration": {
+			"promptfoo", `{"prompts":["To {{ language }}: {{text}}",{"raw":"{{text}}?","label":"short"}],"defaultTest":{"vars":{"language":"French"}},
+				"tests":[{"vars":{"text":"hello"},"assert":[{"type":"contains","value":"x"}]},{"vars":{"text":"yes","language":"German"}}]}`,
+			`{"id":"test-1-prompt-1","prompt":"To French: hello"}` + "\n" + `{"id":"test-1-prompt-2","prompt":"hello?"}` + "\n" +
+				`{"id":"test-2-prompt-1","prompt":"To German: yes"}` + "\n" + `{"id":"test-2-prompt-2","prompt":"yes?"}` + "\n",
+		},
+		"promptfoo tests a line": {
+			"promptfoo", `{"vars":{"question":"q1"},"assert":[]}` + "\n" + `{"vars":{"prompt":"q2","topic":"x"}}`,
+			`{"id":"test-1","prompt":"q1"}` + "\n" + `{"id":"test-2","prompt":"q2"}` + "\n",
+		},
+		"promptfoo chat": {
+			"promptfoo", `{"prompts":["[{\"role\":\"user\",\"content\":\"{{q}}\"}]"],"tests":[{"vars":{"q":"hi"}}]}`,
+			`{"id":"test-1","messages":[{"content":"hi","role":"user"}]}` + "\n",
+		},
 	}
 	for name, tc := range cases {
 		got, err := project(t, tc.format, tc.file)
@@ -254,6 +282,27 @@ func TestFaultyRowsAreNamedByLine(t *testing.T) {
 	} {
 		if _, err := project(t, "anvil", file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", file, err, want)
+		}
+	}
+}
+
+func TestWhatOtherHarnessesMeanAndCannotBeSentIsSaid(t *testing.T) {
+	for _, tc := range []struct{ format, file, want string }{
+		{"lm-eval", `{"doc_id":1,"arguments":[["q"," a"],["q"," b"]]}`, "line 1: 2 requests for one document"},
+		{"lm-eval", `{"doc_id":1,"arguments":[["q"," a"]]}`, "likelihood"},
+		{"lm-eval", `{"doc_id":1,"prompt":"q"}`, `a row needs "arguments"`},
+		{"lm-eval", `{"doc_id":1,"arguments":[["q",{}]]}` + "\n" + `{"doc_id":1,"arguments":[["r",{}]]}`, `id "1" stands in line 1`},
+		{"promptfoo", `{"prompts":"file://p.txt","tests":[{"vars":{"a":"b"}}]}`, "only inline prompts"},
+		{"promptfoo", `{"prompts":["{{missing}}"],"tests":[{"vars":{"a":"b"}}]}`, `no variable "missing"; there are a`},
+		{"promptfoo", `{"prompts":["{{ a | upper }}"],"tests":[{"vars":{"a":"b"}}]}`, "only {{ name }} is read"},
+		{"promptfoo", `[{"vars":{"a":"b","c":"d"}}]`, "tests[0]: no prompt"},
+		{"promptfoo", `{"tests":"file://tests.csv","prompts":["a"]}`, `promptfoo: "tests": want a list, got string`},
+		{"promptfoo", "prompts: [a]", "YAML and CSV are not read"},
+		{"promptfoo", "{", "promptfoo: line 1"},
+		{"promptfoo", "", "empty"},
+	} {
+		if _, err := project(t, tc.format, tc.file); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s %q: error %v, want %q", tc.format, tc.file, err, tc.want)
 		}
 	}
 }
@@ -322,6 +371,8 @@ func FuzzProject(f *testing.F) {
 	f.Add("anvil", []byte(`{"id":"1","messages":[{"role":"user","content":[{"type":"text","text":"q"}]}],"images":["x"]}`))
 	f.Add("sharegpt", []byte(`[{"conversations":[{"from":"human","value":"h"}]}]`))
 	f.Add("openai-evals", []byte(`{"input":"x"}`))
+	f.Add("lm-eval", []byte(`{"doc_id":0,"arguments":{"gen_args_0":{"arg_0":["[{\"role\": \"user\"}]"],"arg_1":{}}}}`))
+	f.Add("promptfoo", []byte(`{"prompts":["{{ a }}"],"tests":[{"vars":{"a":1}}]}`))
 	f.Fuzz(func(t *testing.T, format string, file []byte) {
 		var first bytes.Buffer
 		if Project(format, bytes.NewReader(file), &first) != nil {

@@ -90,6 +90,8 @@ var formats = map[string]func(file io.Reader, row func(line int, r Row) error) e
 	"anvil":        perLine(anvilRow),
 	"openai-evals": perLine(evalsRow),
 	"sharegpt":     shareGPT,
+	"lm-eval":      lmEval,
+	"promptfoo":    promptfoo,
 }
 
 // KnownFormat tells whether a format is built.
@@ -150,12 +152,16 @@ func strict(raw []byte) error {
 }
 
 func anvilRow(_ int, raw []byte) (r Row, err error) {
-	if err = json.Unmarshal(raw, &r); err != nil {
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			err = fmt.Errorf("%q: want %s, got %s", wrong.Field, plain(wrong.Type.String()), wrong.Value)
-		}
-	}
+	err = readable(json.Unmarshal(raw, &r))
 	return r, err
+}
+
+// readable says what is wrong with a document in words that are not Go's.
+func readable(err error) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("%q: want %s, got %s", wrong.Field, plain(wrong.Type.String()), wrong.Value)
+	}
+	return err
 }
 
 func plain(goType string) string {

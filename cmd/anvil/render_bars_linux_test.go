@@ -44,43 +44,75 @@ func openTerminal(t *testing.T) (master, tty *os.File) {
 
 var control = regexp.MustCompile(`\x1b\[([0-9]*)([A-Z])`)
 
-// screen is what a person sees after the bytes: cursor up and erase to the end
-// are all that the bars use; anything else is an error.
+// screen is what a person sees after the bytes. Bars move the cursor up and
+// erase from it to the end, and use no other control: anything else is an error.
 func screen(t *testing.T, out string) []string {
 	t.Helper()
-	lines := []string{""}
+	s := &terminal{lines: [][]rune{nil}}
 	for out != "" {
 		loc := control.FindStringSubmatchIndex(out)
 		text := out
 		if loc != nil {
 			text = out[:loc[0]]
 		}
-		for _, r := range strings.ReplaceAll(text, "\r\n", "\n") {
-			switch r {
-			case '\n':
-				lines = append(lines, "")
-			case '\x1b':
+		for _, r := range text {
+			if r == '\x1b' {
 				t.Fatalf("a control sequence that no bar needs: %q", out)
-			default:
-				lines[len(lines)-1] += string(r)
 			}
+			s.put(r)
 		}
 		if loc == nil {
 			break
 		}
-		switch out[loc[4]:loc[5]] {
-		case "A":
-			n, err := strconv.Atoi(out[loc[2]:loc[3]])
-			if err != nil {
-				n = 1
-			}
-			lines = append(lines[:max(0, len(lines)-1-n)], "")
-		case "J":
-			lines[len(lines)-1] = ""
-		}
+		s.control(out[loc[4]:loc[5]], out[loc[2]:loc[3]])
 		out = out[loc[1]:]
 	}
+	var lines []string
+	for _, l := range s.lines {
+		lines = append(lines, string(l))
+	}
 	return lines
+}
+
+// A terminal has a cursor.
+type terminal struct {
+	lines    [][]rune
+	row, col int
+}
+
+func (s *terminal) put(r rune) {
+	switch r {
+	case '\r':
+		s.col = 0
+	case '\n':
+		if s.row++; s.row == len(s.lines) {
+			s.lines = append(s.lines, nil)
+		}
+	default:
+		l := s.lines[s.row]
+		for len(l) <= s.col {
+			l = append(l, ' ')
+		}
+		l[s.col] = r
+		s.lines[s.row] = l
+		s.col++
+	}
+}
+
+func (s *terminal) control(letter, argument string) {
+	switch letter {
+	case "A":
+		n, err := strconv.Atoi(argument)
+		if err != nil {
+			n = 1
+		}
+		s.row = max(0, s.row-n)
+	case "J":
+		s.lines = s.lines[:s.row+1]
+		if l := s.lines[s.row]; len(l) > s.col {
+			s.lines[s.row] = l[:s.col]
+		}
+	}
 }
 
 // show renders the events on a terminal and returns what stays on its screen.

@@ -110,6 +110,9 @@ func TestEveryOutcome(t *testing.T) {
 			"\r\n\r\n" + `{"error":{"message":"no!"}}`
 	}
 	shut := func(c net.Conn) { _ = c.Close() }
+	head := func(lines ...string) func(net.Conn, int) {
+		return then("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"+strings.Join(lines, "\r\n")+"\r\n\r\nabcde", shut)
+	}
 	stay := func(net.Conn) {}
 	cases := []struct {
 		name   string
@@ -145,6 +148,13 @@ func TestEveryOutcome(t *testing.T) {
 		}, record.OutcomeTransport},
 		{"closed without an answer", then("", shut), record.OutcomeTransport},
 		{"another protocol", say("220 mail.example ESMTP\r\n"), record.OutcomeTransport},
+		{"two lengths", head("Content-Length: 5", "Content-Length: 9"), record.OutcomeTransport},
+		{"a length that is none", head("Content-Length: 5x"), record.OutcomeTransport},
+		{"a length with a sign", head("Content-Length: +5"), record.OutcomeTransport},
+		{"a negative length", head("Content-Length: -5"), record.OutcomeTransport},
+		{"an unknown transfer coding", head("Transfer-Encoding: gzip, chunked"), record.OutcomeTransport},
+		{"an event that ends in its JSON", say(sse + chunks(delta("a"), "data: {\"choi") + last), record.OutcomeMalformed},
+		{"closed in an event without a length", then("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"+delta("a")+"data: {\"choi", shut), record.OutcomeCut},
 		{"silence", then("", stay), record.OutcomeStalledFirst},
 		{"silence after the role", then(sse+chunks("data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n", ": ping\n\n"), stay), record.OutcomeStalledFirst},
 		{"silence in mid-stream", then(sse+chunks(delta("a")), stay), record.OutcomeStalledMid},
@@ -167,6 +177,9 @@ func TestEveryOutcome(t *testing.T) {
 				}
 				if !a.Outcome.Success() && a.Outcome != record.OutcomeEmpty && a.Error == nil {
 					t.Errorf("a failure without an error")
+				}
+				if a.Outcome == record.OutcomeTransport && a.HTTPStatus != nil && *a.HTTPStatus == 200 && a.T.FirstByte == nil && a.Error.Class != "protocol" {
+					t.Errorf("error %+v, want the fault of the protocol", a.Error)
 				}
 				if a.T.End == nil || a.T.Start == nil {
 					t.Errorf("stamps %+v", a.T)

@@ -319,6 +319,13 @@ func TestPerfAnalyzer440AnEventCutInItsJSONIsThere(t *testing.T) {
 	a = answerOf(t, at(1, text("a")), raw(2, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"b\n"))
 	wantOutcome(t, a, record.OutcomeMalformed)
 	wantNote(t, a, "cut")
+	// No line end either: the server ended the body inside the JSON. Where only
+	// the close of the connection says so, it was cut.
+	half := []timed{at(1, text("a")), raw(2, "data: {\"choi")}
+	a = answerOf(t, half...)
+	wantOutcome(t, a, record.OutcomeMalformed)
+	wantNote(t, a, "cut")
+	wantOutcome(t, answerEnding(t, Ending{Kind: EndClean, Open: true}, half...), record.OutcomeCut)
 	a = answerEnding(t, Ending{Kind: EndCut, Class: "reset"}, at(1, text("a")), raw(2, "data: {\"choices\":[{"))
 	wantOutcome(t, a, record.OutcomeCut)
 	if a.Error.Class != "reset" {

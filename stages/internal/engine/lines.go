@@ -110,5 +110,21 @@ func (s *splitter) finish(e *sse.Event) (event, partial bool) {
 	return s.events.Finish(e)
 }
 
+// broken returns the data of an event in which the body ended and which are no
+// whole JSON; nil for none.
+func (s *splitter) broken() []byte {
+	data, ok := s.lines.held, s.framing == Lines
+	if !ok {
+		data, ok = s.events.Unfinished()
+	}
+	if !ok || len(trimSpace(data)) == 0 {
+		return nil
+	}
+	if _, whole := jsonview.Parse(data); whole {
+		return nil
+	}
+	return data
+}
+
 // foreign tells whether something was seen that no such body holds.
 func (s *splitter) foreign() bool { return s.framing == EventStream && s.events.Foreign() }

@@ -30,6 +30,9 @@ func (d *Decoder) verdicts(e Ending) []verdict {
 		add(limitHit(e))
 		return list
 	}
+	if e.Kind == EndTransport { // the head says nothing that can be read on
+		add(record.OutcomeTransport, newFault(cmp.Or(e.Class, "protocol"), cmp.Or(e.Message, "the response cannot be read")))
+	}
 	r := &d.in.r
 	add(record.OutcomeInBandError, cmp.Or(r.fault, r.failedFinish()))
 	add(record.OutcomeMalformed, d.bad(e))
@@ -92,8 +95,19 @@ func (d *Decoder) bad(e Ending) *fault {
 		return in.r.bad
 	case in.mode == streamed && in.r.payloads == 0 && in.split.foreign():
 		return newFault("not_a_stream", "the body is no event stream: "+sample(in.kept))
+	case d.partial && !e.Open && in.r.first().finish == "":
+		return brokenEvent(in.split.broken())
 	}
 	return nil
+}
+
+// brokenEvent is for a body that the server ended, as its framing says, inside
+// the JSON of an event. Where only the connection ended it, it was cut.
+func brokenEvent(data []byte) *fault {
+	if data == nil {
+		return nil
+	}
+	return newFault("json", "the body ends inside an event: "+sample(data))
 }
 
 // broken tells why the answer is not complete: something ended it before choice 0

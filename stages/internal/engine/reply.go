@@ -22,6 +22,7 @@ type Read struct {
 // An Ending is how the reading of an answer ended.
 type Ending struct {
 	Kind    EndKind
+	Open    bool   // EndClean by nothing but the connection's close: the framing names no end
 	At      int64  // when; unused for EndMark, which is stamped by its read
 	Class   string // for EndCut and EndTransport: refused, reset, eof, tls, dns, timeout, protocol
 	Message string // the error's text, secrets removed

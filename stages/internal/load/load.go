@@ -61,7 +61,7 @@ const (
 	EndCapped                // as much of an error's body as is read
 	EndReset                 // the connection broke after the headers
 	EndConnect               // no connection: refused, DNS, TLS, proxy
-	EndBroken                // the connection broke before the headers, or what came was no HTTP
+	EndBroken                // the connection broke before the headers, or they were no HTTP
 	EndStalledFirst
 	EndStalledMid
 	EndTotal
@@ -75,7 +75,7 @@ const (
 // Refused tells whether the server did not take the request on, or never saw it
 // whole: another try asks it for nothing twice.
 func (s *Sample) Refused() bool {
-	if s.Ending == EndConnect || s.Ending == EndBroken {
+	if s.Ending == EndConnect || s.Ending == EndBroken && s.Status == 0 {
 		return true
 	}
 	whole := s.Ending != EndNone && s.Ending <= EndReset

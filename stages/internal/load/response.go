@@ -171,11 +171,11 @@ func (f *framing) header(name, value []byte) error {
 			return fmt.Errorf("%w: transfer coding %.40q is not known", errHTTP, value)
 		}
 	case fold(name, "content-length"):
-		n, err := strconv.ParseInt(string(value), 10, 64)
-		if err != nil || n < 0 || f.length >= 0 && f.length != n {
+		n, err := strconv.ParseUint(string(value), 10, 63)
+		if err != nil || f.length >= 0 && f.length != int64(n) {
 			return fmt.Errorf("%w: content-length %.40q", errHTTP, value)
 		}
-		f.length = n
+		f.length = int64(n)
 	case fold(name, "retry-after"):
 		if n, err := strconv.ParseInt(string(value), 10, 32); err == nil && n > 0 {
 			f.retry = n

@@ -99,6 +99,12 @@ func (p *Parser) Finish(e *Event) (event, partial bool) {
 	return p.dispatch(e), false
 }
 
+// Unfinished returns the data of an event whose last line has no end; ok is
+// false where the stream did not end inside a data line.
+func (p *Parser) Unfinished() (data []byte, ok bool) {
+	return p.data, p.target == toData && (p.state == afterColon || p.state == inValue)
+}
+
 // step consumes at least one byte, or moves to a state that will, and tells
 // whether a blank line was completed.
 func (p *Parser) step() (blank bool) {

@@ -233,7 +233,7 @@ func ending(s *load.Sample, f load.Fault, redact func(string) string) engine.End
 	case load.EndMark:
 		e.Kind = engine.EndMark
 	case load.EndBody, load.EndClose:
-		e.Kind = engine.EndClean
+		e.Kind, e.Open = engine.EndClean, s.Ending == load.EndClose
 	case load.EndCapped:
 		e.Kind = engine.EndEnough
 	case load.EndCut, load.EndReset:

@@ -141,7 +141,7 @@ var errChanged = errors.New("the file changed while it was read")
 // sees are hashed again on the way: what enters the key belongs to the whole
 // file that is named beside it.
 func (lr leafReader) projection(ctx context.Context, n *node, f plan.File, whole stage.Ref) (ref stage.Ref, ok bool, err error) {
-	file, err := os.Open(f.Path)
+	file, err := stage.OpenRegular(f.Path)
 	if err != nil {
 		return ref, false, err
 	}
@@ -190,7 +190,7 @@ func unchanged(leaves []leaf) error {
 }
 
 func hashFile(path string) (digest.Digest, int64, error) {
-	f, err := os.Open(path)
+	f, err := stage.OpenRegular(path)
 	if err != nil {
 		return digest.Digest{}, 0, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	"anvil/pipeline"
 	"anvil/pipeline/store"
@@ -33,6 +34,7 @@ type exitError struct {
 	name    string // for programs: "usage", "plan_invalid", …
 	err     error
 	hint    string
+	more    map[string]any // further members of the error as JSON
 	printed bool
 }
 
@@ -67,7 +69,9 @@ func (a *app) report(err error) int {
 		return e.code
 	}
 	if a.json {
-		doc := map[string]any{"error": map[string]any{"code": e.name, "message": e.Error(), "hint": orNull(e.hint)}}
+		said := map[string]any{"code": e.name, "message": e.Error(), "hint": orNull(e.hint)}
+		maps.Copy(said, e.more)
+		doc := map[string]any{"error": said}
 		enc := json.NewEncoder(a.stderr)
 		enc.SetEscapeHTML(false)
 		if enc.Encode(doc) == nil {

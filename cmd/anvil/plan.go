@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"anvil/pipeline/plan"
+	"anvil/pipeline/stage"
 	"anvil/stages"
 )
 
@@ -61,14 +61,7 @@ func parseSets(sets []string) (map[string]string, error) {
 // readBounded reads a regular file of at most limit bytes; anything else (a
 // folder, a pipe that never ends) is an error rather than a hang.
 func readBounded(file string, limit int64) ([]byte, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", file)
-	}
-	f, err := os.Open(file)
+	f, err := stage.OpenRegular(file)
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +76,8 @@ func readBounded(file string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// planError gives the problems of a plan exit code 3; as JSON they are the
-// error's message, a line each.
+// planError gives the problems of a plan exit code 3. As JSON they are the
+// error's message, a line each, and stand one by one under "problems".
 func planError(err error) error {
 	problems := plan.Problems(err)
 	if len(problems) == 0 {
@@ -94,5 +87,8 @@ func planError(err error) error {
 	for i, p := range problems {
 		lines[i] = p.Error()
 	}
-	return &exitError{code: exitPlan, name: "plan_invalid", err: errors.New(strings.Join(lines, "\n"))}
+	return &exitError{
+		code: exitPlan, name: "plan_invalid", err: errors.New(strings.Join(lines, "\n")),
+		more: map[string]any{"problems": plan.CheckOf(err).Problems},
+	}
 }

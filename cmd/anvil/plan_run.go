@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -18,6 +19,7 @@ import (
 	"anvil/pipeline"
 	"anvil/pipeline/event"
 	"anvil/pipeline/plan"
+	"anvil/schemas"
 )
 
 // planRunFlags are the flags of `plan run`.
@@ -64,6 +66,9 @@ func selectionFlags(c *cobra.Command, f *planRunFlags) {
 }
 
 func (a *app) planRun(ctx context.Context, file string, f *planRunFlags) error {
+	if f.jobs < 0 {
+		return usagef("--jobs %d: want 1 or more, or 0 for one a core", f.jobs)
+	}
 	go func() { _, _ = toolIdentity() }() // hashes the binary while the plan and its base are read; the error comes again
 	src, err := readBounded(file, maxPlan)
 	if err != nil {
@@ -112,6 +117,9 @@ func (a *app) onBase(ctx context.Context, x *pipeline.Executor, p *plan.Plan, f 
 	if len(f.opt.Only) == 0 && len(f.opt.From) == 0 {
 		return p, nil
 	}
+	if err := knownStages(p, f.opt); err != nil {
+		return p, err
+	}
 	base, err := x.FindBase(ctx, p.Name, pipeline.Needs(p), f.opt)
 	if err != nil || base == nil {
 		return p, err
@@ -124,6 +132,26 @@ func (a *app) onBase(ctx context.Context, x *pipeline.Executor, p *plan.Plan, f 
 }
 
 // executor is for this workspace; what writes evidence sets its Tool as well.
+// knownStages finds a misspelt stage before a base is looked for: without a base
+// the typing error would stay hidden behind it.
+func knownStages(p *plan.Plan, opt pipeline.Options) error {
+	var ids []string
+	for _, s := range p.Stages {
+		ids = append(ids, s.ID, s.Of)
+	}
+	for _, id := range slices.Concat(opt.Only, opt.From, opt.Force) {
+		if slices.Contains(ids, id) {
+			continue
+		}
+		hint := "the plan's stages are " + strings.Join(slices.Compact(ids), ", ")
+		if near, ok := schemas.Closest(id, ids); ok {
+			hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		return &exitError{code: exitUsage, name: "usage", err: fmt.Errorf("the plan has no stage %q", id), hint: hint}
+	}
+	return nil
+}
+
 func (a *app) executor(f *planRunFlags) (*pipeline.Executor, error) {
 	s, err := a.openStore()
 	if err != nil {

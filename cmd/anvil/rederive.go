@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"anvil/pipeline/prov"
 	"anvil/pipeline/stage"
@@ -20,7 +19,7 @@ func rederive(ctx context.Context, rec stage.Artifact, closure stage.Closure) (i
 	for i, p := range report.Problems {
 		problems[i] = prov.Problem{
 			Code: prov.NotRederived, Stage: rec.Stage, Name: p.Artifact + p.Pointer,
-			Expected: fmt.Sprint(p.Computed), Found: fmt.Sprint(p.Stored), Text: p.Rule + ": " + p.Text,
+			Expected: oneLine(p.Computed), Found: oneLine(p.Stored), Text: p.Rule + ": " + p.Text,
 		}
 	}
 	return report.Level, problems, nil

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -38,6 +39,9 @@ written down as a limitation and carried into the final record.
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if _, err := zerolog.ParseLevel(a.logLevel); err != nil {
 				return usagef("--log-level %q: want debug, info, warn, error or disabled", a.logLevel)
+			}
+			if info, err := os.Stat(a.workspace); err == nil && !info.IsDir() {
+				return usagef("--workspace %s: is a file, not a folder", a.workspace)
 			}
 			return nil
 		},

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"text/tabwriter"
 	"time"
 
@@ -29,6 +30,9 @@ func newRunCommand(a *app) *cobra.Command {
 }
 
 func (a *app) runList() error {
+	if _, err := os.Stat(a.workspace); err != nil {
+		return &exitError{code: exitUsage, name: "unreadable", err: fmt.Errorf("--workspace: %w", err)}
+	}
 	runs, err := prov.ListRuns(a.workspace)
 	if err != nil {
 		return err

@@ -53,18 +53,40 @@ func writeCell(w io.Writer, c record.Cell) {
 	case c.CorrectnessReason != nil:
 		fmt.Fprintf(w, "  correct   %s\n", line(*c.CorrectnessReason))
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "  metric\tvalue\tn\texcluded\tinterval")
-	for _, id := range headline {
-		i := slices.IndexFunc(c.Metrics, func(m record.Metric) bool { return m.ID == id })
-		if i >= 0 {
-			writeMetric(t, c.Metrics[i])
-		}
-	}
-	t.Flush()
+	writeMetrics(w, c.Metrics)
 }
 
-func writeMetric(w io.Writer, m record.Metric) {
+func writeMetrics(w io.Writer, all []record.Metric) {
+	var shown []record.Metric
+	intervals, why := false, ""
+	for _, id := range headline {
+		i := slices.IndexFunc(all, func(m record.Metric) bool { return m.ID == id })
+		if i < 0 {
+			continue
+		}
+		m := all[i]
+		shown = append(shown, m)
+		intervals = intervals || m.Interval != nil
+		if m.Value != nil && m.IntervalReason != nil {
+			why = *m.IntervalReason
+		}
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	head := "  metric\tvalue\tn\texcluded"
+	if intervals {
+		head += "\tinterval"
+	}
+	fmt.Fprintln(t, head)
+	for _, m := range shown {
+		writeMetric(t, m, intervals)
+	}
+	t.Flush()
+	if !intervals && why != "" {
+		fmt.Fprintf(w, "  intervals of these figures: %s\n", line(why)) // once, not in every row
+	}
+}
+
+func writeMetric(w io.Writer, m record.Metric, intervals bool) {
 	value, interval := withheld(m.Reason), ""
 	if m.Value != nil {
 		value = figure(*m.Value) + " " + m.Unit
@@ -73,7 +95,11 @@ func writeMetric(w io.Writer, m record.Metric) {
 			interval = fmt.Sprintf("%s to %s (%g%%)", figure(m.Interval.Low), figure(m.Interval.High), 100*m.Interval.Level)
 		}
 	}
-	fmt.Fprintf(w, "  %s\t%s\t%d\t%d\t%s\n", m.ID, line(value), m.Samples, m.Excluded, line(interval))
+	fmt.Fprintf(w, "  %s\t%s\t%d\t%d", m.ID, line(value), m.Samples, m.Excluded)
+	if intervals {
+		fmt.Fprintf(w, "\t%s", line(interval))
+	}
+	fmt.Fprintln(w)
 }
 
 // figure shows a value to four significant digits, and whole from 1,000 on: the

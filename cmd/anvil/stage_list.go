@@ -1,6 +1,10 @@
 package main
 
-import "strings"
+import (
+	"errors"
+	"slices"
+	"strings"
+)
 
 // A stageList is the value of --only, --from and --force: stage ids, divided by
 // commas. A comma inside brackets belongs to a child's id:
@@ -17,6 +21,15 @@ func (l stageList) String() string {
 
 // Set adds what one use of the flag names.
 func (l stageList) Set(text string) error {
+	before := len(*l.ids)
+	l.split(text)
+	if slices.Contains((*l.ids)[before:], "") {
+		return errors.New("an empty stage id")
+	}
+	return nil
+}
+
+func (l stageList) split(text string) {
 	depth, from := 0, 0
 	for i, r := range text {
 		switch {
@@ -30,7 +43,6 @@ func (l stageList) Set(text string) error {
 		}
 	}
 	*l.ids = append(*l.ids, text[from:])
-	return nil
 }
 
 // Type is what the help shows.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -9,8 +10,8 @@ import (
 )
 
 type fileState struct {
-	err error
-	dir bool
+	err  error
+	mode fs.FileMode
 }
 
 // join returns the path that a plan means by one that it writes.
@@ -29,7 +30,7 @@ func (p *parser) checkFile(pointer, path string) {
 		info, err := os.Stat(full)
 		state = fileState{err: err}
 		if err == nil {
-			state.dir = info.IsDir()
+			state.mode = info.Mode()
 		}
 		if p.stats == nil {
 			p.stats = map[string]fileState{}
@@ -41,8 +42,10 @@ func (p *parser) checkFile(pointer, path string) {
 		p.problem(pointer, fmt.Sprintf("file %q is not there", path), "paths start in the folder of the plan")
 	case state.err != nil:
 		p.problem(pointer, fmt.Sprintf("file %q cannot be read", path), "")
-	case state.dir:
+	case state.mode.IsDir():
 		p.problem(pointer, fmt.Sprintf("%q is a folder, not a file", path), "")
+	case !state.mode.IsRegular():
+		p.problem(pointer, fmt.Sprintf("%q is no regular file", path), "a pipe or a device may never end; copy what it gives into a file")
 	}
 }
 

@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"os"
 	"path"
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/internal/disk"
+	"anvil/pipeline/stage"
 )
 
 // A Writer streams an object into the store and hashes it on the way. Close
@@ -227,16 +227,11 @@ func (s *Store) PutBytes(ctx context.Context, b []byte) (digest.Digest, error) {
 // hashed is the store's own copy, so a file that changes meanwhile cannot make
 // an object that differs from its name.
 func (s *Store) PutFile(ctx context.Context, name string) (digest.Digest, int64, error) {
-	src, err := os.Open(name)
+	src, err := stage.OpenRegular(name)
 	if err != nil {
 		return digest.Digest{}, 0, err
 	}
 	defer src.Close()
-	if info, err := src.Stat(); err != nil {
-		return digest.Digest{}, 0, err
-	} else if !info.Mode().IsRegular() {
-		return s.Put(ctx, src)
-	}
 	w, err := s.Create(ctx)
 	if err != nil {
 		return digest.Digest{}, 0, err

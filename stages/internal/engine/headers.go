@@ -3,10 +3,10 @@ package engine
 import (
 	"encoding/base64"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -103,7 +103,7 @@ func (e *Endpoint) key(s *stage.Secrets, planDir string) (key, warning string, e
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(planDir, path)
 		}
-		b, err := os.ReadFile(path)
+		b, err := readKey(path)
 		if err != nil {
 			return "", "", fmt.Errorf("endpoint %s: api_key_file: %w", e.Name, err)
 		}
@@ -135,4 +135,20 @@ func (p *Protocol) setKey(h http.Header, key string) {
 	if err == nil && !strings.HasSuffix(u.Hostname(), "anthropic.com") {
 		h.Set("Authorization", "Bearer "+key)
 	}
+}
+
+// maxKey bounds a key file: no key is longer.
+const maxKey = 64 << 10
+
+func readKey(path string) ([]byte, error) {
+	f, err := stage.OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxKey+1))
+	if err == nil && len(b) > maxKey {
+		err = fmt.Errorf("%s is longer than %d bytes: no key", path, maxKey)
+	}
+	return b, err
 }

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"anvil/pipeline/digest"
+	"anvil/pipeline/stage"
 )
 
 // A File is one hashed file of a checkpoint.
@@ -150,7 +151,7 @@ func ignored(p string, patterns []string) bool {
 }
 
 func hash(ctx context.Context, name string, hashed func(int64)) (File, error) {
-	f, err := os.Open(name)
+	f, err := stage.OpenRegular(name)
 	if err != nil {
 		return File{}, err
 	}

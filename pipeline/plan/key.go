@@ -82,7 +82,7 @@ func (c *codec) part(name string, v any, text []byte, mark func() ([]schemas.Mar
 		pointer = schemas.Join("", name)
 	}
 	if drop := dropped(marks); !drop[pointer] {
-		if p.key, err = canonical(encode(without(v, pointer, drop))); err != nil {
+		if p.key, err = canonicalOf(without(v, pointer, drop)); err != nil {
 			return codedPart{}, err
 		}
 	}

@@ -1,6 +1,7 @@
 package prov
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -41,11 +42,13 @@ func (r *Reader) Bytes(ctx context.Context, d digest.Digest, size int64) (b []by
 		return nil, err
 	}
 	defer rc.Close()
-	b, err = io.ReadAll(io.LimitReader(rc, maxDocument+1))
-	if err == nil && len(b) > maxDocument {
+	// Room for the usual result: io.ReadAll reads it in six pieces.
+	buf := bytes.NewBuffer(make([]byte, 0, 8<<10))
+	_, err = buf.ReadFrom(io.LimitReader(rc, maxDocument+1))
+	if err == nil && buf.Len() > maxDocument {
 		err = fmt.Errorf("object %s: %w", d, errTooLarge)
 	}
-	return b, err
+	return buf.Bytes(), err
 }
 
 // Result reads a result.json by its digest.

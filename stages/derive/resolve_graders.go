@@ -1,12 +1,12 @@
 package derive
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
 	"anvil/pipeline/stage"
+	"anvil/schemas"
 )
 
 // ResolveGraders fills the defaults of the graders of a grade stage and reports
@@ -58,10 +58,6 @@ func resolveGrader(r *stage.Resolution, at string, v any) (id string, ok bool) {
 }
 
 func tryGrader(m map[string]any) error {
-	raw, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	_, err = (&builder{}).grader(raw, "")
+	_, err := (&builder{}).grader(schemas.AppendJSON(nil, m), "")
 	return err
 }

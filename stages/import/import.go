@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
@@ -85,9 +86,11 @@ func recognise(r *stage.Resolution, file string) {
 
 type importer struct{ config }
 
-// maxDocument bounds a JSON document that is looked into for its limitations;
-// JSON Lines hold none and are copied without being held.
+// maxDocument bounds a JSON document that is looked into for its limitations.
 const maxDocument = 256 << 20
+
+// jsonLines are the schemas whose files hold no limitations of their own.
+var jsonLines = []schemas.ID{"anvil.attempts/v1", "anvil.grades/v1", "anvil.replies/v1"}
 
 func (i *importer) Run(ctx context.Context, _ stage.Env, in stage.Inputs, out *stage.Outputs) error {
 	file, ok := in.File("/file")
@@ -124,13 +127,21 @@ func (i *importer) copy(ctx context.Context, file stage.Artifact, out *stage.Out
 // carry takes over the limitations that the file came with: the document's own,
 // else the set that an export laid beside it.
 func (i *importer) carry(ctx context.Context, in stage.Inputs, file stage.Artifact, out *stage.Outputs) error {
-	if own, ok, err := ownLimitations(ctx, file); err != nil {
-		return fmt.Errorf("limitations of %s: %w", i.File, err)
-	} else if ok {
-		out.Carry(own)
-		return nil
-	}
 	beside, ok := in.File("/limitations")
+	lines := slices.Contains(jsonLines, i.Schema)
+	if file.Size > maxDocument && !lines && !ok {
+		return fmt.Errorf("%s has %d bytes, too many to look for its limitations: lay the set beside it as %s.limitations.json", i.File, file.Size, i.File)
+	}
+	if file.Size <= maxDocument && !lines {
+		own, has, err := ownLimitations(ctx, file)
+		if err != nil {
+			return fmt.Errorf("limitations of %s: %w", i.File, err)
+		}
+		if has {
+			out.Carry(own)
+			return nil
+		}
+	}
 	if !ok {
 		return nil
 	}
@@ -150,9 +161,6 @@ func (i *importer) carry(ctx context.Context, in stage.Inputs, file stage.Artifa
 // records of others have a member of that name with another shape (plain
 // strings): only our own schemas promise ours.
 func ownLimitations(ctx context.Context, file stage.Artifact) (stage.LimitationSet, bool, error) {
-	if file.Size > maxDocument {
-		return nil, false, nil
-	}
 	src, err := file.Bytes(ctx)
 	if err != nil {
 		return nil, false, err

@@ -33,12 +33,17 @@ func TestRows(t *testing.T) {
 		"dvc#4551: always run is never restored":                      TestAnObservationIsMadeAgainInEveryNewRun,
 		"dvc#4325: a live holder is named":                            TestALiveRunIsBusy,
 		"snakemake#748: the plan is never written":                    rowPlanIsNeverWritten,
+		"dvc#2822: of two that go on with one run one executes":       TestOfTwoProcessesThatResumeOneRunOneExecutesEachStage,
 		"hecatomb#9: a full disk":                                     TestTheLimitOnAFilesSizeIsAFullDisk,
 		"bazel#14543: success without outputs":                        TestOutputsAreHeldToWhatTheKindDeclares,
 		"bazel#6126: a poisoned entry, and a salt against it":         rowPoisonedEntry,
 		"bazel#3259: the environment re-executes nothing":             rowEnvironment,
 		"argo#14796: a failure behind the measurement repeats it not": rowFailureBehindTheMeasurement,
 		"argo#12490: the key points to the attempt that succeeded":    TestRetriesKeepEveryAttemptAndTheLastIsWhatTheKeyPointsTo,
+		"argo#13161: collection takes nothing that a run needs":       TestADerivedRunOutlivesItsBase,
+		"argo#13161: collection beside live runs":                     TestCollectionBesideRunningPlansRemovesNothingThatTheyNeed,
+		"bazel#14723: a time stamp that was put back fools nothing":   rowFixedTimestamps,
+		"nextflow#1285: killed is lost, never ok":                     TestAKilledMeasurementIsLostUntilItsCaptureIsDecoded,
 		"nextflow#1644: a result is not trusted without its objects":  rowResultWithoutItsObjects,
 	} {
 		t.Run(row, test)
@@ -202,6 +207,27 @@ func rowFailureBehindTheMeasurement(t *testing.T) { //nolint:thelper // a whole 
 	r := l.run(p, Options{Resume: ResumeNewest})
 	if r.stage("measure").Attempt != 1 || r.Exit != 0 {
 		t.Errorf("measure has attempt %d, exit %d", r.stage("measure").Attempt, r.Exit)
+	}
+}
+
+func rowFixedTimestamps(t *testing.T) { //nolint:thelper // a whole test
+	l := newLab(t)
+	p := chain(l)
+	r := l.run(p, Options{})
+	out := r.stage("grade").Outputs[0].SHA256
+	before, err := os.Stat(l.x.Store.Path(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.damage(out)
+	if err := os.Chtimes(l.x.Store.Path(out), before.ModTime(), before.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	if !named(l.problems(r), out.String()) {
+		t.Error("verify does not name an object whose time stamp was put back")
+	}
+	if again := l.run(p, Options{From: []string{"grade"}}); again.stage("grade").How != prov.Executed {
+		t.Errorf("grade was %s", again.stage("grade").How)
 	}
 }
 

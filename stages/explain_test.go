@@ -124,6 +124,34 @@ func fieldOf(kind, pointer string) string { return kind + itemPlace.ReplaceAllSt
 
 var itemPlace = regexp.MustCompile(`/[0-9]+`)
 
+// What a plan says of a stage beside its configuration, and what only people
+// read, re-runs nothing and is no difference.
+func TestExplainNamesNothingOfWhatIsCosmeticOrPolicy(t *testing.T) {
+	c := newChanger(t, explained["import"], nil)
+	for key, v := range map[string]any{"timeout": "7s", "retries": 2, "on_failure": "continue", "resources": map[string]any{"cpus": 2}, "title": "another"} {
+		doc := c.doc()
+		if key == "title" {
+			doc[key] = v
+		} else {
+			doc["stages"].([]any)[0].(map[string]any)[key] = v
+		}
+		after, err := c.parse(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decisions, err := c.x.Explain(t.Context(), after, pipeline.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Equal(after.Resolved, c.before.Resolved) {
+			t.Errorf("%s changed nothing of the plan: the test shows nothing", key)
+		}
+		if d := decisions[0]; d.Will != pipeline.WillRestore || d.Reason != pipeline.Cached || len(d.Differences) > 0 {
+			t.Errorf("%s is changed: %+v", key, d)
+		}
+	}
+}
+
 // A changer writes one plan with one field changed after the other.
 type changer struct {
 	t      *testing.T

@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -32,7 +31,7 @@ type loadConfig struct {
 		Rate     float64         `json:"rate"`
 		Duration target.Duration `json:"duration"`
 	} `json:"steps"`
-	Trace json.RawMessage `json:"trace"`
+	Trace *traceConfig `json:"trace"`
 }
 
 func (l loadConfig) closed() bool { return l.Mode == "closed" }
@@ -41,8 +40,9 @@ func (l loadConfig) closed() bool { return l.Mode == "closed" }
 const arrivalStream = "arrivals"
 
 // plan computes the load before the start. Prompts is how many there are, -1
-// for no end: a dataset is not gone through twice unless it says epochs.
-func (m measure) plan(prompts int) (load.Plan, error) {
+// for no end: a dataset is not gone through twice unless it says epochs. Due are
+// the arrivals of a trace, nil where the load is none.
+func (m measure) plan(prompts int, due []int64) (load.Plan, error) {
 	p := load.Plan{Drain: m.Drain.Std()}
 	if m.Load.Requests != nil {
 		p.Requests = *m.Load.Requests
@@ -57,9 +57,11 @@ func (m measure) plan(prompts int) (load.Plan, error) {
 		p.Workers = starts(m.Load.Concurrency, int64(m.Load.Ramp))
 		return p, nil
 	}
-	due, err := m.Load.arrival(p).Schedule(m.draws(arrivalStream))
-	if err != nil {
-		return p, fmt.Errorf("schedule: %w", err)
+	if m.Load.Trace == nil {
+		var err error
+		if due, err = m.Load.arrival(p).Schedule(m.draws(arrivalStream)); err != nil {
+			return p, fmt.Errorf("schedule: %w", err)
+		}
 	}
 	if prompts >= 0 && len(due) > prompts {
 		return p, fmt.Errorf("%d arrivals are planned and the dataset has %d rows over all epochs; raise workload.epochs or lower the load", len(due), prompts)

@@ -50,6 +50,7 @@ func resolveStop(r *stage.Resolution) {
 		}
 	}
 	resolveRamp(r, load)
+	resolveTrace(r, load)
 }
 
 func resolveRamp(r *stage.Resolution, load map[string]any) {
@@ -79,10 +80,6 @@ func resolveCache(r *stage.Resolution) {
 }
 
 func refuseUnbuilt(r *stage.Resolution) {
-	load, _ := r.With["load"].(map[string]any)
-	if load["arrival"] == "trace" {
-		r.Problem("/load/arrival", "trace replay is not built yet", "constant, poisson, gamma, ramp, step and burst are")
-	}
 	if r.With["search"] != nil {
 		r.Problem("/search", "the search for the largest load is not built yet", "sweep with a matrix")
 	}

@@ -33,7 +33,11 @@ func (m measure) setup(ctx context.Context, in stage.Inputs) (s setup, err error
 	if s.source, err = m.source(ctx, in, s.seen.BytesPerToken); err != nil {
 		return s, err
 	}
-	if s.plan, err = m.plan(s.source.Len()); err != nil {
+	due, err := m.trace(ctx, in)
+	if err != nil {
+		return s, err
+	}
+	if s.plan, err = m.plan(s.source.Len(), due); err != nil {
 		return s, err
 	}
 	s.planned, s.known = planned(s.plan)

@@ -2,7 +2,6 @@ package scout
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -46,47 +45,6 @@ func (p *prober) get(ctx context.Context, url string) (status int, err error) {
 	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxFact))
 	return resp.StatusCode, err
 }
-
-// Readiness says how the endpoint came to answer.
-type readiness struct {
-	Probes   int     `json:"probes"`
-	WaitedMS float64 `json:"waited_ms"`
-	URL      string  `json:"url"`    // that showed it
-	Status   int     `json:"status"` // that it answered with
-}
-
-// errNotReady is wrapped when an endpoint did not become ready in its time.
-var errNotReady = errors.New("endpoint is not ready")
-
-// ready asks until the endpoint answers as one that serves, or its time is up.
-// A health path that says 200 is enough, and where there is none, a list of
-// models that answers with anything but an overload or a server's error.
-func (p *prober) ready(ctx context.Context, stop <-chan struct{}, timeout, interval time.Duration) (readiness, error) {
-	begun := time.Now()
-	var r readiness
-	for {
-		r.Probes++
-		url, status, err := p.look(ctx)
-		r.WaitedMS = float64(time.Since(begun)) / 1e6
-		if err == nil {
-			r.URL, r.Status = url, status
-			return r, nil
-		}
-		left := timeout - time.Since(begun)
-		if left <= 0 {
-			return r, fmt.Errorf("%w after %s and %d probes: %w; is the server running at this address? (ready.timeout waits longer)", errNotReady, timeout, r.Probes, err)
-		}
-		select {
-		case <-time.After(min(interval, left)):
-		case <-stop:
-			return r, errStopped
-		case <-ctx.Done():
-			return r, context.Cause(ctx)
-		}
-	}
-}
-
-var errStopped = errors.New("stopped")
 
 func (p *prober) look(ctx context.Context) (url string, status int, err error) {
 	health, err := p.target.Protocol.Endpoint.RootPath("/health")

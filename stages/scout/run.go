@@ -61,8 +61,8 @@ func (s scout) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *sta
 	}
 	p := newProber(t)
 	defer p.client.CloseIdleConnections()
-	if doc.Ready, err = p.ready(ctx, env.Stop, s.Ready.Timeout.Std(), s.Ready.Interval.Std()); err != nil {
-		return s.notReady(env, err)
+	if doc.Ready, err = s.await(env, p).wait(ctx, env.Stop); err != nil {
+		return s.notReady(ctx, env, err)
 	}
 	doc.Facts = t.Protocol.Probe(ctx, p.client.Transport, t.Header)
 	doc.ContextWindow = doc.Facts.ContextWindow
@@ -105,11 +105,19 @@ func (s scout) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *sta
 	return nil
 }
 
-func (s scout) notReady(env stage.Env, err error) error {
+func (s scout) await(env stage.Env, p *prober) vigil {
+	timeout := s.Ready.Timeout.Std()
+	return vigil{prober: p, timeout: timeout, interval: s.Ready.Interval.Std(), word: firstWord, say: func(why error) {
+		env.Log.Warn().Msgf("endpoint %s is not ready yet: %s; waiting up to %s", s.Endpoint.Name, env.Secrets.Redact(why.Error()), timeout)
+	}}
+}
+
+func (s scout) notReady(ctx context.Context, env stage.Env, err error) error {
+	told := fmt.Errorf("endpoint %s: %w", s.Endpoint.Name, errors.New(env.Secrets.Redact(err.Error())))
 	if errors.Is(err, errStopped) {
-		return aborted(context.Background(), env)
+		return fmt.Errorf("%w: %w", told, aborted(ctx, env))
 	}
-	return fmt.Errorf("endpoint %s: %w", s.Endpoint.Name, errors.New(env.Secrets.Redact(err.Error())))
+	return told
 }
 
 func aborted(ctx context.Context, env stage.Env) error {

@@ -11,10 +11,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"anvil/pipeline/stage"
 	"anvil/stages/internal/engine"
 	"anvil/stages/internal/kindtest"
+	"anvil/stages/internal/target"
 	"anvil/stages/record"
 )
 
@@ -218,6 +220,66 @@ func TestStopWhileWaitingIsAborted(t *testing.T) {
 	close(b.Stop)
 	if _, err := b.Run(context.Background()); !errors.Is(err, stage.ErrAborted) {
 		t.Errorf("error %v, want aborted", err)
+	}
+}
+
+// Whoever waits is told what for, also where a probe hangs, and who gives up is
+// told what the last probe said.
+func TestWaitingSaysWhatFor(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	dead := gone.URL + "/v1"
+	gone.Close()
+	hung := make(chan struct{})
+	t.Cleanup(func() { close(hung) })
+	hanging := (&fake{health: func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-hung:
+		case <-r.Context().Done():
+		}
+	}}).serve(t)
+	for _, tt := range []struct{ name, url, want string }{
+		{"nobody listens", dead, "connection refused"},
+		{"a server that loads", (&fake{health: say(503, "loading")}).serve(t), "answered 503"},
+		{"a probe that hangs", hanging, "no answer from"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := kindtest.New(t, Kind, at(tt.url), map[string]any{})
+			var e engine.Endpoint
+			raw, err := json.Marshal(b.With["endpoint"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(raw, &e); err != nil {
+				t.Fatal(err)
+			}
+			open, err := target.Open(t.Context(), b.Env, stage.Inputs{}, e, target.DefaultLimits())
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop := make(chan struct{})
+			told := make(chan error, 1)
+			v := vigil{
+				prober: newProber(open), timeout: time.Minute, interval: time.Hour, word: 50 * time.Millisecond,
+				say: func(why error) {
+					if strings.Contains(why.Error(), tt.want) { // not before the first probe has ended
+						told <- why
+						close(stop)
+					}
+				},
+			}
+			_, err = v.wait(t.Context(), stop)
+			why := <-told
+			root := strings.TrimSuffix(tt.url, "/v1")
+			for _, text := range []string{why.Error(), err.Error()} {
+				if !strings.Contains(text, tt.want) || !strings.Contains(text, root) {
+					t.Errorf("%q does not say %q of %s", text, tt.want, root)
+				}
+			}
+			err = scout{}.notReady(t.Context(), b.Env, err)
+			if !errors.Is(err, stage.ErrAborted) || !strings.Contains(err.Error(), root) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want aborted, with the address and %q", err, tt.want)
+			}
+		})
 	}
 }
 

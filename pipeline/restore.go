@@ -124,6 +124,9 @@ func (e *execution) mendSet(ctx context.Context, res *prov.Result) error {
 	if len(res.Outputs) == 0 {
 		return nil
 	}
+	if _, ok := e.sound.Load(res.Outputs[0].Limitations); ok {
+		return nil // thousands of stages share one
+	}
 	raw, d := res.Limitations.Canonical()
 	if err := e.checkObject(ctx, d, int64(len(raw))); err == nil || e.opt.DryRun {
 		return nil

@@ -202,11 +202,7 @@ func decodeSpec(raw json.RawMessage) (GraderSpec, graderType, error) {
 	if err != nil {
 		return spec, t, err
 	}
-	filled, err := json.Marshal(m)
-	if err != nil {
-		return spec, t, err
-	}
-	dec := json.NewDecoder(bytes.NewReader(filled))
+	dec := json.NewDecoder(bytes.NewReader(schemas.AppendJSON(nil, m)))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&spec); err != nil {
 		return spec, t, err

@@ -10,7 +10,8 @@ import (
 
 func millis64(v float64) *float64 { return &v }
 
-// What the client knows of its own lateness is never silent.
+// llm-d-benchmark 261, perf_analyzer 312: what the client knows of its own
+// lateness is never silent.
 func TestClientVerdict(t *testing.T) {
 	share := func(v float64) load.Evidence { return load.Evidence{CPU: load.CPU{Cores: 2, Share: &v}} }
 	late := load.LagsOf([]int64{1, int64(10 * time.Millisecond)}, lagBudget)

@@ -56,6 +56,7 @@ func same(d time.Duration) func(int) time.Duration { return func(int) time.Durat
 
 func workers(n int) []int64 { return make([]int64, n) }
 
+// guidellm 70: concurrency off by one.
 func TestClosedLoopKeepsNOpen(t *testing.T) {
 	for _, n := range []int{1, 2, 64} {
 		synctest.Test(t, func(t *testing.T) {

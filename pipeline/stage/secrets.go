@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -17,6 +16,7 @@ type Secrets struct {
 
 	mu     sync.RWMutex
 	values [][]byte // spellings to hide, the longest first
+	plain  [][]byte // the values as they are, for escapes
 }
 
 // Lookup returns the value of an environment variable and hides it from then
@@ -52,29 +52,47 @@ func (s *Secrets) Hide(value string) {
 		}
 	}
 	slices.SortStableFunc(s.values, func(a, b []byte) int { return len(b) - len(a) })
+	if b := []byte(value); !slices.ContainsFunc(s.plain, func(w []byte) bool { return bytes.Equal(w, b) }) {
+		s.plain = append(s.plain, b)
+	}
 }
 
 // Redact returns text with every byte of a known secret replaced by '*', so
 // that lengths and offsets stay.
-func (s *Secrets) Redact(text string) string {
-	if s == nil {
+func (s *Secrets) Redact(text string) string { return s.redacted(text, false) }
+
+// RedactCut is Redact for a text that may have been cut off: the beginning of a
+// secret at its end is hidden too.
+func (s *Secrets) RedactCut(text string) string { return s.redacted(text, true) }
+
+func (s *Secrets) redacted(text string, cut bool) string {
+	if !s.any() || text == "" {
 		return text
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for _, v := range s.values {
-		if strings.Contains(text, string(v)) {
-			text = strings.ReplaceAll(text, string(v), strings.Repeat("*", len(v)))
-		}
+	if b := []byte(text); s.redact(b, cut) {
+		return string(b)
 	}
 	return text
 }
 
 // RedactBytes is Redact in place.
 func (s *Secrets) RedactBytes(b []byte) {
-	if s == nil {
-		return
+	if s.any() {
+		s.redact(b, false)
 	}
+}
+
+func (s *Secrets) any() bool {
+	if s == nil {
+		return false
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.values) > 0
+}
+
+// redact hides in place and tells whether there was anything to hide.
+func (s *Secrets) redact(b []byte, cut bool) (found bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, v := range s.values {
@@ -83,11 +101,20 @@ func (s *Secrets) RedactBytes(b []byte) {
 			if i < 0 {
 				break
 			}
-			for j := range v {
-				b[at+i+j] = '*'
-			}
+			hide(b[at+i:][:len(v)])
+			found = true
 			at += i + len(v)
 		}
+	}
+	for _, v := range s.plain {
+		found = hideEscaped(b, v, cut) || found
+	}
+	return found
+}
+
+func hide(b []byte) {
+	for i := range b {
+		b[i] = '*'
 	}
 }
 

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"anvil/pipeline/digest"
+	"anvil/pipeline/stage"
 )
 
 // explained maps each stage to its decision.
@@ -110,6 +112,21 @@ func TestExplainNamesWhatChangedWithBothValues(t *testing.T) {
 			t.Errorf("the trash holds %v, %v", kept, err)
 		}
 	})
+}
+
+func TestExplainSaysWhatWouldBeBlocked(t *testing.T) {
+	l := newLab(t)
+	l.do["scout"] = func(_ context.Context, _ stage.Env, _ stage.Inputs, out *stage.Outputs) error {
+		out.Finding("min_ok", "2 of 4 answered")
+		return out.JSON("seen.json", map[string]any{})
+	}
+	p := l.plan("scout gate", "after make scout", "more make after", "other make")
+	first := l.run(p, Options{})
+	got := explained(t, l, p, Options{Reuse: first.ID})
+	wantDecision(t, got["scout"], WillReuse, IsReused)
+	wantDecision(t, got["after"], WillBlock, Upstream)
+	wantDecision(t, got["more"], WillBlock, Upstream)
+	wantDecision(t, got["other"], WillRestore, Cached)
 }
 
 func TestExplainSaysSaltAndFirst(t *testing.T) {

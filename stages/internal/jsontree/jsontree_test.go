@@ -60,6 +60,19 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// The composed and the decomposed letter are two keys: bytes decide, as they do
+// in a digest.
+func TestKeysThatDifferInNormalizationAreTwo(t *testing.T) {
+	v, err := Parse([]byte("{\"caf\u00e9\": 1, \"cafe\u0301\": 2}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := v.Go(asNumber)
+	if diff := cmp.Diff(map[string]any{"caf\u00e9": asNumber("1"), "cafe\u0301": asNumber("2")}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestParseKeepsWhatIsWritten(t *testing.T) {
 	src := `{"b": [6069.0, 1789665664243641356, -0, 1E5, {}], "a\n\u00e9\ud83d\ude00\"": null, "t": true}`
 	v, err := Parse([]byte(src))

@@ -43,7 +43,7 @@ func TestCtrlCLeavesACleanTerminal(t *testing.T) {
 	}
 	master, tty := openTerminal(t)
 	out := readTerminal(master)
-	cmd := onTerminal(t, tty, dir, "plan", "run", "plan.yaml", "--set", "base_url="+server.URL+"/v1")
+	cmd := onTerminal(t, tty, dir, []string{"TERM=xterm"}, "plan", "run", "plan.yaml", "--set", "base_url="+server.URL+"/v1")
 	tty.Close()
 
 	select {
@@ -78,13 +78,56 @@ func TestCtrlCLeavesACleanTerminal(t *testing.T) {
 	}
 }
 
+const quickPlan = `schema: anvil.plan/v1
+name: quick
+endpoints: {target: {sim: {decode_tok_s: 2000, prefill_tok_s: 100000}}}
+stages:
+  - {id: measure, uses: measure, with: {endpoint: target, max_tokens: 8, load: {mode: closed, concurrency: 1, requests: 2}, workload: {source: synthetic, context_tokens: 16}}}
+`
+
+// On a terminal where nothing may move, or with a user who asked for that, the
+// program writes plain lines; with --quiet none about progress.
+func TestNothingMovesWhereNothingMay(t *testing.T) {
+	for name, c := range map[string]struct {
+		env, args []string
+		lines     bool
+	}{
+		"dumb":     {[]string{"TERM=dumb"}, nil, true},
+		"no TERM":  {[]string{"TERM="}, nil, true},
+		"NO_COLOR": {[]string{"TERM=xterm", "NO_COLOR=1"}, nil, true},
+		"CI":       {[]string{"TERM=xterm", "CI=true"}, nil, true},
+		"quiet":    {[]string{"TERM=xterm"}, []string{"--quiet"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "plan.yaml"), []byte(quickPlan), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			master, tty := openTerminal(t)
+			out := readTerminal(master)
+			cmd := onTerminal(t, tty, dir, c.env, append([]string{"plan", "run", "plan.yaml"}, c.args...)...)
+			tty.Close()
+			if err := cmd.Wait(); err != nil {
+				t.Fatalf("%v: %s", err, out.all(t))
+			}
+			text := out.all(t)
+			if strings.Contains(text, "\x1b") {
+				t.Errorf("something moved: %q", text)
+			}
+			if strings.Contains(text, "  measure      started") != c.lines || !strings.Contains(text, "Limitations") {
+				t.Errorf("progress is told: %v, want %v: %s", !c.lines, c.lines, text)
+			}
+		})
+	}
+}
+
 // onTerminal starts this binary as anvil, the terminal being its own.
-func onTerminal(t *testing.T, tty *os.File, dir string, args ...string) *exec.Cmd {
+func onTerminal(t *testing.T, tty *os.File, dir string, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Args = append([]string{"anvil"}, args...)
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, tty, tty, tty
-	cmd.Env = append(os.Environ(), "TERM=xterm", "CI=", "NO_COLOR=", "XDG_RUNTIME_DIR="+dir)
+	cmd.Env = append(append(os.Environ(), "CI=", "NO_COLOR=", "XDG_RUNTIME_DIR="+dir), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -6,15 +6,6 @@ import (
 	"strings"
 
 	"anvil/stages/internal/jsontree"
-	"anvil/stages/internal/stat"
-)
-
-// warmFactor is how many times the median prefill rate a row must show before
-// its prompt counts as cached: it separates the one primed cell among 34 real
-// records from all others.
-const (
-	warmFactor = 5
-	warmRows   = 4 // at least; fewer rows have no typical one
 )
 
 func (b *capacityCell) addNotes() {
@@ -42,25 +33,21 @@ func (b *capacityCell) addNotes() {
 }
 
 func (b *capacityCell) noteWarm() {
-	var rates []float64
+	var rates []PrefillRate
 	for i := range b.rows {
 		if r := &b.rows[i]; r.prefill.ok {
-			rates = append(rates, r.prefill.v)
+			rates = append(rates, PrefillRate{r.index, r.prefill.v})
 		}
 	}
-	if len(rates) < warmRows {
+	warm, median := WarmRows(rates)
+	if len(warm) == 0 {
 		return
 	}
-	median := stat.NearestRank(slices.Sorted(slices.Values(rates)), 50, 100)
-	var warm []string
-	for i := range b.rows {
-		if r := &b.rows[i]; r.prefill.ok && r.prefill.v >= warmFactor*median {
-			warm = append(warm, fmt.Sprint(r.index))
-		}
+	names := make([]string, len(warm))
+	for i, index := range warm {
+		names[i] = fmt.Sprint(index)
 	}
-	if len(warm) > 0 {
-		b.note("/request_timings", "cache.warm-rows", "requests %s were prefilled at least %d times as fast as the median of %.0f tokens/s: their prompts were probably cached", strings.Join(warm, ", "), warmFactor, median)
-	}
+	b.note("/request_timings", "cache.warm-rows", "requests %s were prefilled at least %d times as fast as the median of %.0f tokens/s: their prompts were probably cached", strings.Join(names, ", "), WarmFactor, median)
 }
 
 func (b *capacityCell) noteCap() {

@@ -130,7 +130,9 @@ func TestASlowAnswerDoesNotWaitInMemory(t *testing.T) {
 		file := capture.file.(*memory)
 		w := c.NewWorker(capture, &lineWatcher{})
 		c.Begin()
+		over := make(chan struct{})
 		go func() {
+			defer close(over)
 			sample := NewSample(0)
 			w.Do(t.Context(), Job{Payload: []byte("{}")}, &sample)
 		}()
@@ -147,8 +149,8 @@ func TestASlowAnswerDoesNotWaitInMemory(t *testing.T) {
 			t.Errorf("%+v", *s)
 		}
 		c.Abort()
+		<-over
 		w.Close()
-		synctest.Wait()
 		if err := capture.Close(); err != nil {
 			t.Error(err)
 		}

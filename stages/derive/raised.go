@@ -22,6 +22,7 @@ func raised(f facts, cells []*cell) []stage.Limitation {
 	for _, c := range cells {
 		out = append(out, c.fewSamples()...)
 		out = append(out, c.unsaid()...)
+		out = append(out, c.warmRows()...)
 	}
 	return out
 }
@@ -86,7 +87,7 @@ func (c *cell) unsaid() []stage.Limitation {
 	failed := t.planned - t.succeeded()
 	say(c.simulated(), "engine.simulated")
 	say(c.header.Stamps == "user", "stamps.user-space")
-	say(failed > 0, "requests.failed", "count", failed, "planned", t.planned, "classes", classes(t.outcomes))
+	say(failed > 0, "requests.failed", "count", failed, "planned", t.planned, "classes", record.Failures(t.outcomes))
 	cut := t.outcomes[record.OutcomeTruncated]
 	say(cut > 0, "outputs.truncated", "count", cut, "planned", t.planned)
 	uncounted := t.succeeded() - t.tokensOut.requests
@@ -105,13 +106,36 @@ func (c *cell) unsaid() []stage.Limitation {
 	return out
 }
 
-// classes lists the outcomes of failed requests with their counts.
-func classes(outcomes map[record.Outcome]int) string {
-	var parts []string
-	for _, o := range record.Outcomes() {
-		if n := outcomes[o]; n > 0 && !o.Success() {
-			parts = append(parts, fmt.Sprintf("%d %s", n, o))
+// maxNamed is how many requests a limitation names one by one.
+const maxNamed = 32
+
+// warmRows names the requests whose prompts were probably cached: what they
+// show of the time before the first output is not the engine's prefill.
+func (c *cell) warmRows() []stage.Limitation {
+	const code = "cache.warm-rows"
+	warm, _ := record.WarmRows(c.tally.prefill)
+	if len(warm) == 0 || c.has(code) {
+		return nil
+	}
+	var names []string
+	for _, index := range warm[:min(len(warm), maxNamed)] {
+		names = append(names, fmt.Sprint(index))
+	}
+	requests := strings.Join(names, ", ")
+	if more := len(warm) - len(names); more > 0 {
+		requests += fmt.Sprintf(" and %d more", more)
+	}
+	return []stage.Limitation{stage.Limit(code, "requests", requests+" of "+c.attempts.Stage).For(prefillMetrics()...)}
+}
+
+// prefillMetrics are the metrics that a cached prompt flatters.
+func prefillMetrics() []string {
+	var ids []string
+	for _, row := range Metrics() {
+		switch row.Figure {
+		case "time_to_first_output", "ttft", "effective_prefill":
+			ids = append(ids, row.ID)
 		}
 	}
-	return strings.Join(parts, ", ")
+	return ids
 }

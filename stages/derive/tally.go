@@ -27,6 +27,8 @@ type tally struct {
 	gapped   int // successful requests with a gap
 
 	cases  []record.Case
+	prefill []record.PrefillRate // of the requests that show one
+
 	models map[string]int // named by answers
 	silent int            // successful answers that name no model
 
@@ -76,6 +78,9 @@ func (t *tally) add(a *record.Attempt) {
 	before := len(t.gaps.ns)
 	if t.gaps.ns = appendGaps(t.gaps.ns, a); len(t.gaps.ns) > before {
 		t.gapped++
+	}
+	if rate, ok := effectivePrefill(a); ok {
+		t.prefill = append(t.prefill, record.PrefillRate{Index: int64(a.Index), TokensPerS: rate})
 	}
 	t.addModel(a.Model)
 	t.addTokens(a)

@@ -1,0 +1,76 @@
+package derive_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"anvil/pipeline/stage"
+	"anvil/stages/derive"
+	"anvil/stages/record"
+)
+
+func limitationsOf(f record.Final, code string) []stage.Limitation {
+	return slices.DeleteFunc(f.Limitations, func(l stage.Limitation) bool { return l.Code != code })
+}
+
+// A request prefilled five times as fast as is typical of its cell had its
+// prompt in the cache, and the record names it.
+func TestWarmRowsAreNamed(t *testing.T) {
+	warm := func(fast int, limits ...stage.Limitation) []stage.Limitation {
+		l := newLab(t)
+		rows, _ := goldenRows()
+		for i := range rows {
+			if a := &rows[i]; a.Index == 1 || a.Index == fast {
+				*a.Usage.Input *= 5
+			}
+		}
+		_, f := l.summarize(map[string]any{}, map[string][]stage.Artifact{"attempts": {l.attempts("measure", header(8), rows, limits...)}})
+		return limitationsOf(f, "cache.warm-rows")
+	}
+	got := warm(5)
+	if len(got) != 1 || got[0].Origin != "summarize" || !strings.HasPrefix(got[0].Text, "Requests 1, 5 of measure were prefilled") {
+		t.Fatalf("limitations %+v", got)
+	}
+	for _, row := range derive.Metrics() {
+		want := slices.Contains([]string{"ttft", "time_to_first_output", "effective_prefill"}, row.Figure)
+		if slices.Contains(got[0].AppliesTo, row.ID) != want {
+			t.Errorf("applies to %s: %v, want %v", row.ID, !want, want)
+		}
+	}
+	said := stage.Limit("cache.warm-rows", "requests", "1, 5")
+	said.Origin = "measure"
+	if got := warm(5, said); len(got) != 1 || got[0].Origin != "measure" {
+		t.Errorf("said twice: %+v", got)
+	}
+	if _, _, f := golden(t); len(limitationsOf(f, "cache.warm-rows")) > 0 {
+		t.Error("rows that are all alike are warm")
+	}
+}
+
+// A limitation names at most 32 requests: half of a long phase may be warm.
+func TestManyWarmRowsAreCounted(t *testing.T) {
+	l := newLab(t)
+	var rows []record.Attempt
+	for i := range 80 {
+		a := answered(i, "", "x", int64(i)*1000*ms, 5)
+		if i < 40 {
+			*a.Usage.Input *= 9
+		}
+		rows = append(rows, a)
+	}
+	_, f := l.summarize(map[string]any{}, map[string][]stage.Artifact{"attempts": {l.attempts("measure", header(80), rows)}})
+	got := limitationsOf(f, "cache.warm-rows")
+	if len(got) != 1 || !strings.Contains(got[0].Text, " 30, 31 and 8 more of measure were") {
+		t.Errorf("limitations %+v", got)
+	}
+}
+
+// Every stage writes a count of failures alike, so that one text is one limitation.
+func TestFailuresAreWrittenAsMeasureWritesThem(t *testing.T) {
+	_, _, f := golden(t)
+	got := limitationsOf(f, "requests.failed")
+	if len(got) != 1 || !strings.Contains(got[0].Text, record.Failures(map[record.Outcome]int{record.OutcomeRefusedLoad: 1})) {
+		t.Errorf("limitations %+v", got)
+	}
+}

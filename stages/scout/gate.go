@@ -17,6 +17,9 @@ func (s scout) limit(t *target.Target, doc *document, in stage.Inputs, out *stag
 	if r := doc.CacheReset; r == target.ResetNotOffered || r == target.ResetFailed {
 		out.Limit(stage.Limit("cache.reset-not-offered"))
 	}
+	if c := doc.Canary; c != nil && !c.Passed {
+		out.Limit(stage.Limit("canary.failed", "count", c.failed(), "planned", len(c.Answers)))
+	}
 	ok := 0
 	for o, n := range doc.Outcomes {
 		if o.Success() {
@@ -58,6 +61,15 @@ func (s scout) gate(doc *document, out *stage.Outputs) {
 	if doc.Canary != nil && !doc.Canary.Passed && s.Gate.Canary {
 		out.Finding("gate.canary", "a canary failed: "+firstWhy(doc.Canary))
 	}
+}
+
+func (c *canary) failed() (n int) {
+	for _, a := range c.Answers {
+		if !a.Passed {
+			n++
+		}
+	}
+	return n
 }
 
 func firstWhy(c *canary) string {

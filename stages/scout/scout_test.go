@@ -160,7 +160,8 @@ func TestGates(t *testing.T) {
 	}
 }
 
-func TestCanaryThatIsNotAnsweredIsAFinding(t *testing.T) {
+// A gate decides whether it is also a finding; the limitation stands either way.
+func TestCanaryThatIsNotAnsweredIsAFindingAndALimitation(t *testing.T) {
 	var n atomic.Int64
 	f := &fake{chat: func(w http.ResponseWriter, r *http.Request) {
 		if n.Add(1) > 2 {
@@ -169,12 +170,19 @@ func TestCanaryThatIsNotAnsweredIsAFinding(t *testing.T) {
 		}
 		stream(hello, finish, "[DONE]")(w, r)
 	}}
-	_, p, err := run(t, kindtest.New(t, Kind, at(f.serve(t)), map[string]any{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(p.Findings) != 1 || p.Findings[0].Code != "gate.canary" {
-		t.Errorf("findings %v", p.Findings)
+	at := at(f.serve(t))
+	for gate, want := range map[bool]int{true: 1, false: 0} {
+		n.Store(0)
+		_, p, err := run(t, kindtest.New(t, Kind, at, map[string]any{"gate": map[string]any{"canary": gate}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.Findings) != want || want == 1 && p.Findings[0].Code != "gate.canary" {
+			t.Errorf("gate %v: findings %v", gate, p.Findings)
+		}
+		if text := p.Limits["canary.failed"]; !strings.HasPrefix(text, "3 of 3 canaries failed") {
+			t.Errorf("gate %v: limitations %v", gate, p.Limits)
+		}
 	}
 }
 

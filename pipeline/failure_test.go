@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -393,8 +394,26 @@ func TestADamagedPureOutputIsSetAsideToldAndMadeAgain(t *testing.T) {
 		if r.stage("measure").How != prov.TakenOver || r.stage("sum").How != prov.Restored {
 			t.Errorf("others: %s", states(r))
 		}
+		if got := l.setAside(r); len(got) != 1 || got[0].Stage != id || *got[0].Old != d {
+			t.Errorf("the journal tells of %+v, want %s of %s once", got, d, id)
+		}
 		l.verify(r)
 	}
+}
+
+// setAside returns the lines of a run's journal that tell of damaged objects.
+func (l *lab) setAside(r *Run) []prov.Line {
+	l.t.Helper()
+	run, err := prov.OpenRun(l.dir, r.ID)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer run.Close()
+	chain, err := run.Journal()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return slices.DeleteFunc(chain.Lines, func(line prov.Line) bool { return line.Event != prov.ObjectSetAside })
 }
 
 func TestWhatCannotBeMadeAgainBreaksTheRunBeforeAnythingIsExecuted(t *testing.T) {

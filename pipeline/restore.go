@@ -147,7 +147,8 @@ func (e *execution) checkObject(ctx context.Context, d digest.Digest, size int64
 	return nil
 }
 
-// setAside takes a damaged object out of the way and says so. A dry run says so alone.
+// setAside takes a damaged object out of the way and says so, in the journal
+// too. A dry run says so alone.
 func (e *execution) setAside(n *node, lost *lostError) error {
 	if errors.Is(lost.err, store.ErrNotFound) {
 		e.warn(n, "object_missing", fmt.Sprintf("%s of %s is not in the store and is made again (sha256 %s)", lost.name, n.ID, lost.digest))
@@ -157,6 +158,8 @@ func (e *execution) setAside(n *node, lost *lostError) error {
 	if e.opt.DryRun {
 		return nil
 	}
-	_, err := e.x.Store.SetAside(lost.digest)
-	return err
+	if _, err := e.x.Store.SetAside(lost.digest); err != nil {
+		return err
+	}
+	return e.note(prov.Line{Event: prov.ObjectSetAside, Stage: n.ID, Kind: n.spec.Name, Old: &lost.digest, Text: lost.name + " is damaged and is made again"})
 }

@@ -92,7 +92,8 @@ const unbuilt = "refused until it is built"
 // notYet are the names of fields below such.
 var notYet = []string{"axis", "range", "objective", "max_probes", "max_time", "columns", "speed", "trace", "think_time"}
 
-// A semantic field that is changed is named by explain, with its path and both
+// nextflow#4106, dvc#3918, lm-eval#3881: a changed field silently reuses the
+// cache. A semantic field that is changed is named by explain, with its path and both
 // values; one that is cosmetic or policy is not, and changes no key. The plans
 // are as a user writes them, and every field of every configuration is changed
 // in turn to a value that the plan accepts.
@@ -256,7 +257,7 @@ func (c *changer) change(i int, at string, old any, marks map[string]schemas.Mar
 	}
 	for _, v := range values {
 		doc := c.doc()
-		var root any = doc["stages"].([]any)[i].(map[string]any)["with"]
+		root := doc["stages"].([]any)[i].(map[string]any)["with"]
 		written := at
 		if rest, ok := strings.CutPrefix(at, "/endpoint/"); ok {
 			root, written = doc["endpoints"].(map[string]any)["t"], "/"+rest

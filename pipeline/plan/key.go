@@ -15,6 +15,8 @@ type codec struct {
 	id    schemas.ID
 	parts map[string]codedPart
 	text  []byte // room for the next key of parts
+
+	whole, keyed int // lengths of the last configuration: the next is about as long
 }
 
 // A codedPart is one key of a configuration, in the two forms in which it is
@@ -41,7 +43,7 @@ func (c *codec) write(with map[string]any) (whole, key json.RawMessage, marks []
 		p, err := c.part("", with, whole, func() ([]schemas.Mark, error) { return schemas.Marked(c.id, with) })
 		return whole, p.key, p.marks, err
 	}
-	whole, key = append(whole, '{'), append(key, '{')
+	whole, key = append(make([]byte, 0, c.whole), '{'), append(make([]byte, 0, c.keyed), '{')
 	for _, name := range keys(with) {
 		if len(whole) > 1 {
 			whole = append(whole, ',')
@@ -63,7 +65,9 @@ func (c *codec) write(with map[string]any) (whole, key json.RawMessage, marks []
 		key = append(schemas.AppendString(key, name), ':')
 		key = append(key, p.key...)
 	}
-	return append(whole, '}'), append(key, '}'), marks, nil
+	whole, key = append(whole, '}'), append(key, '}')
+	c.whole, c.keyed = len(whole), len(key)
+	return whole, key, marks, nil
 }
 
 func (c *codec) part(name string, v any, text []byte, mark func() ([]schemas.Mark, error)) (codedPart, error) {

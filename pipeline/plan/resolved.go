@@ -34,7 +34,11 @@ func (p *parser) document() []byte {
 		"deployment": p.top["deployment"], "conditions": p.top["conditions"], "limitations": p.plan.Limitations,
 		"endpoints": p.endpointConfigs(),
 	})
-	b := append(head[:len(head)-1], ",\"stages\":[\n"...)
+	size := len(head)
+	for i := range p.plan.Stages {
+		size += len(p.plan.Stages[i].With) + 512 // its head is about as long
+	}
+	b := append(append(make([]byte, 0, size), head[:len(head)-1]...), ",\"stages\":[\n"...)
 	for i := range p.plan.Stages {
 		if i > 0 {
 			b = append(b, ",\n"...)

@@ -38,6 +38,15 @@ func TestRedactHidesEscapedSpellings(t *testing.T) {
 	})
 }
 
+// A variable set with a line end at its end is sent, and echoed, without it.
+func TestBlanksAroundASecretDoNotMatter(t *testing.T) {
+	s := &Secrets{}
+	s.Hide(" " + key + "\n")
+	if got := s.Redact("bad key " + key); got != "bad key "+strings.Repeat("*", len(key)) {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestInnocentEscapesStay(t *testing.T) {
 	s := hidden(t)
 	for _, text := range []string{`100% \u0073\u006b`, `\\`, `%`, `\`, `\u`, `\u12`, `sk-TOP\u00e9`, `中 \u4e2d %zz \u00zz`} {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -36,7 +37,7 @@ func (s *Secrets) Lookup(name string) (value string, ok bool) {
 // Hide keeps a value, as it stands and as JSON, URLs and basic authentication
 // spell it, out of what Redact returns.
 func (s *Secrets) Hide(value string) {
-	if value == "" {
+	if value = strings.TrimSpace(value); value == "" { // no request carries the blanks around it
 		return
 	}
 	spellings := []string{value, url.QueryEscape(value), url.PathEscape(value), base64.StdEncoding.EncodeToString([]byte(value))}

@@ -27,7 +27,7 @@ type arrival struct {
 func (p *Protocol) NewDecoder(w Want) *Decoder {
 	w.Model = cmp.Or(w.Model, p.Model)
 	d := &Decoder{p: p, want: w, in: intake{p: p, limits: w.Limits}}
-	d.in.event = d.event
+	d.in.event, d.in.shown = d.event, w.Plain
 	return d
 }
 
@@ -80,6 +80,23 @@ func (d *Decoder) End(e Ending) Answer {
 	d.stamps(&a, e)
 	d.judge(&a, e)
 	return a
+}
+
+// Texts hands out every text that was put together from pieces, of all choices,
+// also what the answer does not hold. To be called after End.
+func (d *Decoder) Texts(yield func([]byte) bool) {
+	for _, c := range d.in.r.choices {
+		for _, text := range [][]byte{c.content, c.reasoning, c.refusal} {
+			if !yield(text) {
+				return
+			}
+		}
+		for _, t := range c.tools {
+			if !yield([]byte(t.name)) || !yield(t.arguments) {
+				return
+			}
+		}
+	}
 }
 
 // readWhole reads what was kept of a body that is no stream: the answer of a

@@ -16,7 +16,8 @@ type intake struct {
 	p      *Protocol
 	limits Limits
 	r      reading
-	event  func() // called after each event
+	event  func()       // called after each event
+	shown  func([]byte) // the plaintext; may be nil
 
 	mode     mode
 	zip      *inflater
@@ -188,6 +189,9 @@ func (in *intake) inflate(b []byte, last bool) (end EndKind) {
 
 // take takes plaintext.
 func (in *intake) take(b []byte) (end EndKind, used int) {
+	if in.shown != nil {
+		in.shown(b)
+	}
 	room := max(in.keep-int64(len(in.kept)), 0)
 	in.kept = append(in.kept, b[:min(room, int64(len(b)))]...)
 	switch in.mode {

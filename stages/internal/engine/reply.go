@@ -60,7 +60,8 @@ type Want struct {
 	MaxTokens int    // asked for
 	Limits    Limits
 	StoreText bool
-	Logprobs  bool // keep them
+	Logprobs  bool              // keep them
+	Plain     func(body []byte) // is shown the body as it is read, decompressed; may be nil
 }
 
 // An Answer is all that an attempt says of the answer itself.

@@ -66,9 +66,10 @@ type Capture struct {
 	size  int64
 	err   error
 
-	// Of Replay, which is for one goroutine.
-	in  *bufio.Reader
-	raw []byte
+	// Of Replay and Purge, which are for one goroutine.
+	in     *bufio.Reader
+	raw    []byte
+	doomed []frame
 }
 
 // A frame is where one is in the file. There are millions after a long phase:

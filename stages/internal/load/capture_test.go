@@ -189,3 +189,51 @@ func TestAFullRingIsCountedAndMemoryIsBounded(t *testing.T) {
 		}
 	})
 }
+
+func (m *memory) WriteAt(p []byte, off int64) (int, error) { return copy(m.b[off:], p), nil }
+
+// A purged body keeps its lengths and its stamps, and its neighbours keep all.
+func TestPurgeLeavesNothingOfABody(t *testing.T) {
+	file := &memory{}
+	c := NewCapture(file, 1, nil, 0)
+	w := &Worker{capture: c, s: &Sample{Conn: 1}}
+	long := strings.Repeat("half of a secret", 2*blockBytes/16)
+	for i := range 3 {
+		w.request = int32(i)
+		for try := range 2 {
+			w.try = int32(try)
+			w.keepHead([]byte("HTTP/1.1 200 OK\r\n\r\n"))
+			w.keep([]byte(long), int64(10*i+1), None)
+			w.keep([]byte("end"), int64(10*i+2), None)
+			w.flush()
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	size := len(file.b)
+	c.Doom(1, 0)
+	if err := c.Purge(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Recover(file)
+	if err != nil || again.Lost != 0 || len(file.b) != size {
+		t.Fatalf("error %v, %d bytes lost, %d of %d there", err, again.Lost, len(file.b), size)
+	}
+	for i := range 3 {
+		for try := range 2 {
+			var head, body string
+			var last int64
+			if err := again.Capture.Replay(i, try, func(b []byte) { head += string(b) }, func(r Read, b []byte) { body, last = body+string(b), r.At }); err != nil {
+				t.Fatal(err)
+			}
+			want := long + "end"
+			if i == 1 && try == 0 {
+				want = strings.Repeat("*", len(want))
+			}
+			if body != want || last != int64(10*i+2) || !strings.HasPrefix(head, "HTTP") {
+				t.Errorf("request %d, try %d: %d bytes, the last at %d, head %q", i, try, len(body), last, head)
+			}
+		}
+	}
+}

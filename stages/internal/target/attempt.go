@@ -110,7 +110,10 @@ func (t *Target) neverSent(out *record.Attempt, tries []load.Tried) {
 }
 
 func (t *Target) decode(a Ask, p prompt.Prompt, out *record.Attempt, capture *load.Capture, n int, try load.Tried) error {
-	want := engine.Want{MaxTokens: a.MaxTokens, Limits: t.engineLimits(), StoreText: a.StoreText, Logprobs: a.Logprobs != nil}
+	guard := newGuard(t.env.Secrets)
+	want := engine.Want{
+		MaxTokens: a.MaxTokens, Limits: t.engineLimits(), StoreText: a.StoreText, Logprobs: a.Logprobs != nil, Plain: guard.look,
+	}
 	d := t.Protocol.NewDecoder(want)
 	err := capture.Replay(out.Index, n,
 		func(head []byte) {
@@ -125,7 +128,7 @@ func (t *Target) decode(a Ask, p prompt.Prompt, out *record.Attempt, capture *lo
 	if err != nil {
 		return err
 	}
-	answer := d.End(ending(try.Sample, try.Fault, t.env.Secrets.Redact))
+	answer := d.End(ending(try.Sample, try.Fault, t.env.Secrets.RedactCut))
 	s := try.Sample
 	// A reset, or a fault of TLS, is the transport's, unless the answer was
 	// complete or had said what was wrong.
@@ -140,11 +143,16 @@ func (t *Target) decode(a Ask, p prompt.Prompt, out *record.Attempt, capture *lo
 		a.Logprobs(out.Index, t.showable(answer.Logprobs))
 	}
 	failure := check(a, p, out, &answer)
+	guard.texts(d)
+	guard.answer(&answer)
 	answer.Put(out)
 	if failure != nil && out.Error == nil {
 		out.Error = failure
 	}
-	t.hide(out)
+	if guard.found() {
+		capture.Doom(out.Index, n)
+		out.Notes = append(out.Notes, "secret_wiped")
+	}
 	if s.Replaced {
 		out.Notes = append(out.Notes, "reconnected")
 	}
@@ -190,22 +198,6 @@ func canaryMessage(c *record.Canary) string {
 		return "the answer does not hold its marker " + c.Marker
 	}
 	return "the answer does not begin with its marker " + c.Marker
-}
-
-// hide keeps secrets out of texts that were put together from several events.
-func (t *Target) hide(out *record.Attempt) {
-	redact := t.env.Secrets.Redact
-	for _, s := range []*string{out.Text, out.Reasoning, out.Model} {
-		if s != nil {
-			*s = redact(*s)
-		}
-	}
-	if out.Error != nil {
-		out.Error.Message = redact(out.Error.Message)
-	}
-	for i := range out.ToolCalls {
-		out.ToolCalls[i].Arguments = redact(out.ToolCalls[i].Arguments)
-	}
 }
 
 // showable are log probabilities of tokens that do not spell a secret.

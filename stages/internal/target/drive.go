@@ -34,6 +34,9 @@ type Drive struct {
 	workers sync.Map // slot to *load.Worker, for slots that are made during the phase
 	earlier sync.Map // request to []load.Tried: its tries but the last
 	begun   int
+	decoded int  // of those that began
+	sealed  bool // the capture can be decoded
+	kept    bool // its file has a name
 }
 
 // preparedBytes is how much of the requests is held in memory before a phase;
@@ -48,7 +51,7 @@ func (d *Drive) Prepare(ctx context.Context, folder *os.Root, planned int) error
 	if err != nil {
 		return err
 	}
-	d.file = file
+	d.file, d.kept = file, folder != nil
 	env := d.Target.env
 	slots := max(len(d.Plan.Workers), min(d.Plan.InFlight, 4096))
 	d.capture = load.NewCapture(file, min(max(slots, 8), 4096), env.Secrets.RedactBytes, env.Secrets.Longest()-1)
@@ -187,14 +190,14 @@ func (d *Drive) Note(text []byte) { d.capture.Note(text) }
 // Recover takes the phase from what a killed process left in folder, and
 // returns the remark on it, nil for none, and the last stamp that is known.
 func (d *Drive) Recover(folder *os.Root) (note []byte, last int64, err error) {
-	if d.file, err = folder.Open(captureName); err != nil {
+	if d.file, err = folder.OpenFile(captureName, os.O_RDWR, 0); err != nil {
 		return nil, 0, err
 	}
 	r, err := load.Recover(d.file)
 	if err != nil {
 		return nil, 0, errors.Join(fmt.Errorf("read capture: %w", err), d.file.Close())
 	}
-	d.capture, d.begun = r.Capture, r.Begun
+	d.capture, d.begun, d.sealed, d.kept = r.Capture, r.Begun, true, true
 	d.samples, d.faults = load.NewSlab[load.Sample](r.Begun), load.NewSlab[load.Fault](r.Begun)
 	for i := range r.Begun {
 		*d.samples.At(i) = load.NewSample(load.None)
@@ -238,7 +241,11 @@ func (d *Drive) Connections() load.Connections {
 }
 
 // Seal ends the capture: answers can be decoded from then on.
-func (d *Drive) Seal() error { return d.capture.Close() }
+func (d *Drive) Seal() error {
+	err := d.capture.Close()
+	d.sealed = err == nil
+	return err
+}
 
 // Waits is how often a worker waited for the capture.
 func (d *Drive) Waits() int64 { return d.capture.Waits() }
@@ -255,6 +262,7 @@ func (d *Drive) Attempt(i int) (*record.Attempt, error) {
 	if i >= d.begun {
 		return d.Target.Attempt(d.Ask, p, i, nil, d.capture, nil)
 	}
+	d.decoded++
 	body, err := d.Body(i)
 	if err != nil {
 		return nil, err
@@ -265,5 +273,22 @@ func (d *Drive) Attempt(i int) (*record.Attempt, error) {
 	return d.Target.Attempt(d.Ask, p, i, body, d.capture, tries)
 }
 
-// Close lets the capture's file go.
-func (d *Drive) Close() error { return d.file.Close() }
+// Close lets the capture's file go. What an answer spells of a secret does not
+// stay in it; answers that nobody asked for are decoded to know.
+func (d *Drive) Close() error {
+	return errors.Join(d.purge(), d.file.Close())
+}
+
+func (d *Drive) purge() error {
+	if !d.sealed || !d.kept || d.Target.env.Secrets.Longest() == 0 {
+		return nil
+	}
+	if d.Ask.Logprobs = nil; d.decoded < d.begun {
+		for i := range d.begun {
+			if _, err := d.Attempt(i); err != nil {
+				return err
+			}
+		}
+	}
+	return d.capture.Purge()
+}

@@ -137,7 +137,13 @@ func Offline(env stage.Env, e engine.Endpoint, limits Limits) (*Target, error) {
 	if !t.Simulated {
 		t.SimVersion = ""
 	}
-	return t, err
+	if err != nil {
+		return nil, err
+	}
+	if !t.Simulated { // the answers may hold what was sent; a key that is gone by now hides nothing
+		_, _, _ = t.Protocol.Headers(env.Secrets, env.PlanDir)
+	}
+	return t, nil
 }
 
 func (t *Target) dial(ctx context.Context, in stage.Inputs) (load.Dialer, error) {

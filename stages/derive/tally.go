@@ -26,7 +26,7 @@ type tally struct {
 	gaps     series
 	gapped   int // successful requests with a gap
 
-	cases  []record.Case
+	cases   []record.Case
 	prefill []record.PrefillRate // of the requests that show one
 
 	models map[string]int // named by answers

@@ -45,6 +45,8 @@ var explained = map[string]string{
 		{"id": "measure", "uses": "measure", "with": {"endpoint": "t", "load": {"mode": "open", "arrival": "ramp", "rate_from": 1, "rate_to": 2, "duration": "3s"}, "workload": {"source": "synthetic", "context_tokens": {"choices": {"8": 1}}}}}]}`,
 	"step": `{"endpoints": {"t": {}}, "stages": [
 		{"id": "measure", "uses": "measure", "with": {"endpoint": "t", "load": {"mode": "open", "arrival": "step", "steps": [{"rate": 1, "duration": "1s"}], "requests": 3}, "workload": {"source": "synthetic", "cache_mode": "shared", "shared_prefix_tokens": 5}}}]}`,
+	"trace": `{"endpoints": {"t": {}}, "stages": [
+		{"id": "measure", "uses": "measure", "with": {"endpoint": "t", "load": {"mode": "open", "arrival": "trace", "trace": {"file": "a.csv", "format": "csv", "columns": {"time": "time"}}, "requests": 2}}}]}`,
 	"graders": graded(`"reducer": "none", "gate": {"tags": {"x": {"min_pass_rate": 0.5}}}, "graders": [
 		{"id": "a", "type": "equals", "value": "x", "extract": {"last_line": true}}, {"id": "b", "type": "contains", "any": ["x"]}, {"id": "c", "type": "starts_with"}, {"id": "d", "type": "regex", "pattern": "x"},
 		{"id": "e", "type": "choice", "value": "A"}, {"id": "f", "type": "number", "value": 1}, {"id": "g", "type": "json", "schema": "a.json"}, {"id": "h", "type": "evidence_fields"}]`),
@@ -68,6 +70,7 @@ var together = map[string]any{
 	"measure/load/mode":                   map[string]any{"mode": "open", "arrival": "poisson", "rate": 2, "requests": 4},
 	"measure/workload/source":             map[string]any{"source": "synthetic"},
 	"measure/workload/format":             map[string]any{"source": "dataset", "file": "c.jsonl", "format": "openai-evals"},
+	"measure/load/trace/format":           map[string]any{"file": "a.csv", "format": "burstgpt"},
 	"scout/workload/source":               map[string]any{"source": "dataset", "file": "a.jsonl"},
 	"scout/workload/shared_prefix_tokens": map[string]any{"source": "synthetic", "cache_mode": "shared", "shared_prefix_tokens": 5},
 }
@@ -90,7 +93,7 @@ var unchangeable = map[string]string{
 const unbuilt = "refused until it is built"
 
 // notYet are the names of fields below such.
-var notYet = []string{"axis", "range", "objective", "max_probes", "max_time", "columns", "speed", "trace", "think_time"}
+var notYet = []string{"axis", "range", "objective", "max_probes", "max_time", "think_time"}
 
 // nextflow#4106, dvc#3918, lm-eval#3881: a changed field silently reuses the
 // cache. A semantic field that is changed is named by explain, with its path and both
@@ -169,7 +172,7 @@ func newChanger(t *testing.T, source string, tried map[string]bool) *changer {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range map[string]string{
-		"a.jsonl": `{"id": "a", "prompt": "one", "expected": "x"}`, "b.jsonl": `{"id": "b", "prompt": "two", "expected": "y"}`, "c.jsonl": `{"input": [{"role": "user", "content": "three"}], "ideal": "z"}`, "a.json": `{}`, "b.json": `{"type": "object"}`,
+		"a.jsonl": `{"id": "a", "prompt": "one", "expected": "x"}`, "b.jsonl": `{"id": "b", "prompt": "two", "expected": "y"}`, "c.jsonl": `{"input": [{"role": "user", "content": "three"}], "ideal": "z"}`, "a.csv": "time,at,Timestamp\n1,1,1\n2,3,4\n", "b.csv": "time\n1\n3\n", "a.json": `{}`, "b.json": `{"type": "object"}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content+"\n"), 0o600); err != nil {
 			t.Fatal(err)
@@ -382,7 +385,7 @@ func changedMaps(words []any) (out []any) {
 // that a schema lists.
 func words(t *testing.T) []any {
 	t.Helper()
-	out := []any{"changed", "7s", "7KiB", "b.jsonl", "b.json", "/changed", "http://127.0.0.1:10/v1", "anvil.attempts/v1", "EF", "http_error", "e2e_ms", digest.FromBytes(nil).String(), "measure"}
+	out := []any{"changed", "7s", "7KiB", "b.jsonl", "b.json", "b.csv", "at", "/changed", "http://127.0.0.1:10/v1", "anvil.attempts/v1", "EF", "http_error", "e2e_ms", digest.FromBytes(nil).String(), "measure"}
 	quoted := regexp.MustCompile(`"enum": \[([^\]]*)\]`)
 	for _, file := range schemaFiles(t) {
 		src, err := schemas.Table(file)

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"io"
+	"maps"
 	"net"
 	"strings"
 	"testing"
@@ -12,9 +13,7 @@ import (
 
 func engineWith(sim map[string]any) map[string]any {
 	s := map[string]any{"decode_tok_s": 2000.0, "prefill_tok_s": 1e6, "seed": 1}
-	for k, v := range sim {
-		s[k] = v
-	}
+	maps.Copy(s, sim)
 	return map[string]any{"sim": s}
 }
 

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,9 +70,7 @@ func TestTraceFormats(t *testing.T) {
 func traced(t *testing.T, file string, load map[string]any) *bench {
 	t.Helper()
 	with := map[string]any{"mode": "open", "arrival": "trace", "trace": map[string]any{"file": "trace", "format": "csv", "speed": 10}}
-	for k, v := range load {
-		with[k] = v
-	}
+	maps.Copy(with, load)
 	b := newBench(t, nil, map[string]any{"load": with, "max_tokens": 4, "workload": small})
 	b.Files["/load/trace/file"] = kindtest.Artifact("anvil.file/v1", "trace", []byte(file))
 	if err := os.WriteFile(filepath.Join(b.Env.PlanDir, "trace"), []byte(file), 0o600); err != nil {

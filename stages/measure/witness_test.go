@@ -8,8 +8,6 @@ import (
 	"anvil/stages/internal/load"
 )
 
-func millis64(v float64) *float64 { return &v }
-
 // llm-d-benchmark 261, perf_analyzer 312: what the client knows of its own
 // lateness is never silent.
 func TestClientVerdict(t *testing.T) {
@@ -26,8 +24,8 @@ func TestClientVerdict(t *testing.T) {
 		"read together":     {witness{firstOutputs: 100, firstCoalesced: 2}, load.Lags{}, "marginal", "2 of 100 answers"},
 		"busy":              {witness{phase: phase{evidence: share(0.75)}}, load.Lags{}, "marginal", ""},
 		"cores used up":     {witness{phase: phase{evidence: share(0.95)}}, load.Lags{}, "bound", "95% of its 2 cores"},
-		"waited for a core": {witness{phase: phase{evidence: load.Evidence{Scheduler: load.Latency{P99US: millis64(25_000)}}}}, load.Lags{}, "bound", "25.0 ms for a core"},
-		"throttled":         {witness{phase: phase{wall: time.Second, evidence: load.Evidence{CPU: load.CPU{ThrottledS: millis64(0.1)}}}}, load.Lags{}, "bound", "throttled"},
+		"waited for a core": {witness{phase: phase{evidence: load.Evidence{Scheduler: load.Latency{P99US: new(25_000.0)}}}}, load.Lags{}, "bound", "25.0 ms for a core"},
+		"throttled":         {witness{phase: phase{wall: time.Second, evidence: load.Evidence{CPU: load.CPU{ThrottledS: new(0.1)}}}}, load.Lags{}, "bound", "throttled"},
 		"killed":            {witness{phase: phase{killed: true}}, load.Lags{}, "marginal", ""},
 	} {
 		if got := tc.w.clientVerdict(tc.lags); got != tc.want {

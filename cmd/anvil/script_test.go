@@ -190,14 +190,15 @@ func (e *engineServer) stop() {
 	}
 }
 
-// serve start|hold N|echo|stop: the engine, the engine that answers N requests
-// and holds the others, or a server that refuses every request and says in its
-// error what key it was sent, at $BASE_URL; stop leaves the address dead.
+// serve start|hold N|echo|parrot|stop: the engine, the engine that answers N
+// requests and holds the others, a server that refuses every request and says in
+// its error what key it was sent, or one that streams the key as its answer, at
+// $BASE_URL; stop leaves the address dead.
 func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	e := ts.Value(engineKey{}).(*engineServer)
 	e.stop()
 	if len(args) == 0 || (args[0] == "hold") != (len(args) == 2) {
-		ts.Fatalf("usage: serve start|hold N|echo|stop")
+		ts.Fatalf("usage: serve start|hold N|echo|parrot|stop")
 	}
 	var handler http.Handler
 	switch args[0] {
@@ -207,6 +208,8 @@ func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 		handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, fmt.Sprintf(`{"error": {"message": "bad key %s"}}`, r.Header.Get("Authorization")), http.StatusUnauthorized)
 		})
+	case "parrot":
+		handler = http.HandlerFunc(parrot)
 	default:
 		engine, err := sim.New(sim.DefaultConfig())
 		ts.Check(err)
@@ -227,6 +230,25 @@ func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	e.http.Start()
 	ts.Setenv("BASE_URL", e.http.URL+"/v1")
+}
+
+// parrot streams the key that it was sent: whole, in two pieces, and in escapes.
+func parrot(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		http.NotFound(w, r)
+		return
+	}
+	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	var escaped strings.Builder
+	for _, c := range []byte(key) {
+		fmt.Fprintf(&escaped, `\u%04x`, c)
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, text := range []string{"your key ", key, " is ", key[:len(key)/2], key[len(key)/2:], " or ", escaped.String()} {
+		fmt.Fprintf(w, "data: {\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"%s\"}}]}\n\n", text)
+	}
+	fmt.Fprint(w, "data: {\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],",
+		"\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":7}}\n\ndata: [DONE]\n\n")
 }
 
 // conns [same]: remembers how many connections there were, or fails when there

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -28,8 +29,17 @@ func Remove(workspace, name string) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
+	// The name that the folder has where it stands: of "." it is none.
+	if dir, err = filepath.Abs(dir); err != nil {
+		return "", err
+	}
 	id = filepath.Base(dir)
-	lock, err := os.OpenFile(filepath.Join(dir, LockName), os.O_RDWR, 0)
+	runs, err := os.OpenRoot(filepath.Dir(dir))
+	if err != nil {
+		return id, err
+	}
+	defer runs.Close()
+	lock, err := runs.OpenFile(path.Join(id, LockName), os.O_RDWR, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -40,25 +50,21 @@ func Remove(workspace, name string) (id string, err error) {
 			return id, errors.Join(err, &LiveError{Run: id})
 		}
 	}
-	gone := filepath.Join(filepath.Dir(dir), removed+id)
-	if err := os.Rename(dir, gone); err != nil {
+	if err := runs.Rename(id, removed+id); err != nil {
 		return id, disk.Explain(dir, err)
 	}
-	if err := os.RemoveAll(gone); err != nil {
-		return id, fmt.Errorf("remove %s: %w", gone, err)
-	}
-	return id, sweepRemoved(filepath.Dir(dir))
+	return id, sweepRemoved(runs)
 }
 
-// sweepRemoved deletes what a crash of Remove left.
-func sweepRemoved(runs string) error {
-	entries, err := os.ReadDir(runs)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+// sweepRemoved deletes the folder that was renamed, and what a crash left.
+func sweepRemoved(runs *os.Root) error {
+	entries, err := fs.ReadDir(runs.FS(), ".")
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), removed) {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(runs, e.Name())))
+		if !strings.HasPrefix(e.Name(), removed) {
+			continue
+		}
+		if gone := runs.RemoveAll(e.Name()); gone != nil {
+			err = errors.Join(err, fmt.Errorf("remove %s: %w", filepath.Join(runs.Name(), e.Name()), gone))
 		}
 	}
 	return err

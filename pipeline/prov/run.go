@@ -125,7 +125,7 @@ func findRun(workspace, name string) (string, error) {
 		return "", fmt.Errorf("run %q: no run in that folder: %w", name, ErrNoRun)
 	}
 	if _, _, ok := SplitRunID(name); ok {
-		if info, err := os.Lstat(filepath.Join(runs, name)); err == nil && info.IsDir() {
+		if isFolder(runs, name) {
 			return filepath.Join(runs, name), nil
 		}
 	}
@@ -156,10 +156,25 @@ func findRun(workspace, name string) (string, error) {
 	return "", fmt.Errorf("run %q: %w", name, ErrNoRun)
 }
 
+func isFolder(dir, name string) bool {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	info, err := root.Lstat(name)
+	return err == nil && info.IsDir()
+}
+
 // isRun tells whether a folder is a run's: it has a journal or a manifest.
 func isRun(dir string) bool {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
 	for _, name := range []string{JournalName, ManifestName} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
+		if info, err := root.Stat(name); err == nil && info.Mode().IsRegular() {
 			return true
 		}
 	}
@@ -198,11 +213,15 @@ func SplitRunID(id string) (plan string, began time.Time, ok bool) {
 
 // RunIDs lists the runs of a workspace, the one begun last first.
 func RunIDs(workspace string) ([]string, error) {
-	dir := filepath.Join(workspace, RunsFolder)
-	entries, err := os.ReadDir(dir)
+	folder, err := os.OpenRoot(filepath.Join(workspace, RunsFolder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	defer folder.Close()
+	entries, err := fs.ReadDir(folder.FS(), ".")
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
 	}
@@ -223,8 +242,8 @@ func RunIDs(workspace string) ([]string, error) {
 	// Ids are exact to the second; only where two share one is the journal asked.
 	for i, r := range runs {
 		if seconds[r.began] > 1 {
-			if at, ok := firstLine(filepath.Join(dir, r.id)); ok {
-				runs[i].began = at
+			if l, ok := firstLine(folder, path.Join(r.id, JournalName)); ok {
+				runs[i].began = l.At
 			}
 		}
 	}
@@ -238,14 +257,10 @@ func RunIDs(workspace string) ([]string, error) {
 	return ids, nil
 }
 
-// firstLine returns when a run began, to the nanosecond.
-func firstLine(dir string) (time.Time, bool) {
-	l, ok := firstJournalLine(dir)
-	return l.At, ok
-}
-
-func firstJournalLine(dir string) (Line, bool) {
-	f, err := os.Open(filepath.Join(dir, JournalName))
+// firstLine returns the line that a journal begins with, which says when the
+// run began to the nanosecond.
+func firstLine(root *os.Root, journal string) (Line, bool) {
+	f, err := root.Open(journal)
 	if err != nil {
 		return Line{}, false
 	}
@@ -289,13 +304,14 @@ func ListRuns(workspace string) ([]Summary, error) {
 
 func summarize(dir string) Summary {
 	plan, began, _ := SplitRunID(filepath.Base(dir))
-	s := Summary{Run: filepath.Base(dir), Plan: plan, Status: string(Unfinished), StartedAt: &began, Size: sizeOf(dir)}
+	s := Summary{Run: filepath.Base(dir), Plan: plan, Status: string(Unfinished), StartedAt: &began}
 	r, err := openDir(dir)
 	if err != nil {
 		s.Status = unreadable
 		return s
 	}
 	defer r.root.Close()
+	s.Size = sizeOf(r.root)
 	if r.Broken != nil {
 		s.Status = unreadable
 		return s
@@ -305,7 +321,7 @@ func summarize(dir string) Summary {
 		s.StartedAt, s.FinishedAt = &m.StartedAt, &m.FinishedAt
 		return s
 	}
-	if l, ok := firstJournalLine(dir); ok {
+	if l, ok := firstLine(r.root, JournalName); ok {
 		s.StartedAt = &l.At
 		if l.Base != "" {
 			s.Base = &l.Base
@@ -314,9 +330,9 @@ func summarize(dir string) Summary {
 	return s
 }
 
-func sizeOf(dir string) (n int64) {
+func sizeOf(root *os.Root) (n int64) {
 	// A file that vanishes meanwhile has no size any more.
-	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+	_ = fs.WalkDir(root.FS(), ".", func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
 			return nil
 		}

@@ -172,8 +172,11 @@ func (f *framing) header(name, value []byte) error {
 		}
 	case fold(name, "content-length"):
 		n, err := strconv.ParseUint(string(value), 10, 63)
-		if err != nil || f.length >= 0 && f.length != int64(n) {
+		if err != nil {
 			return fmt.Errorf("%w: content-length %.40q", errHTTP, value)
+		}
+		if f.length >= 0 && f.length != int64(n) {
+			return fmt.Errorf("%w: content-lengths %d and %d", errHTTP, f.length, n)
 		}
 		f.length = int64(n)
 	case fold(name, "retry-after"):

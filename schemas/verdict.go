@@ -40,8 +40,9 @@ func (a verdict) not() verdict {
 		return refused
 	case refused:
 		return accepted
+	default:
+		return unsure
 	}
-	return unsure
 }
 
 func verdictOf(ok bool) verdict {

@@ -101,7 +101,7 @@ func grow(t *rapid.T, given []*jsonschema.Schema, depth int) any {
 		case len(s.Enum) > 0:
 			return rapid.SampledFrom(s.Enum).Draw(t, "enum")
 		case len(s.OneOf)+len(s.AnyOf) > 0:
-			union := append(s.OneOf[:len(s.OneOf):len(s.OneOf)], s.AnyOf...)
+			union := slices.Concat(s.OneOf, s.AnyOf)
 			return grow(t, []*jsonschema.Schema{rapid.SampledFrom(union).Draw(t, "member")}, depth)
 		}
 		types = append(types, s.Types...)

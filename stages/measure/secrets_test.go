@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -86,9 +87,7 @@ func quiet(t *testing.T, answer string, with map[string]any) *bench {
 	b := newBench(t, map[string]any{"base_url": h.url, "sim": nil, "api_key_env": "KEY"}, map[string]any{
 		"load": closed(1, 2), "max_tokens": 8, "workload": map[string]any{"source": "synthetic", "context_tokens": 16},
 	})
-	for k, v := range with {
-		b.With[k] = v
-	}
+	maps.Copy(b.With, with)
 	b.Env.Secrets = knowing()
 	return b
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"time"
 
@@ -81,6 +82,7 @@ func (m measure) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *s
 		return err
 	}
 	phase.waits = drive.Waits()
+	runtime.GC() // the phase's buffers are garbage: they go before decoding makes more
 	w, err := m.witness(env, t, s, drive, phase)
 	if err != nil {
 		return err

@@ -70,7 +70,7 @@ func appendKeyFaults(out []Fault, given []*jsonschema.Schema, v any, pointer str
 			at := Join(pointer, name)
 			if len(ss) > 0 {
 				out = appendKeyFaults(out, ss, v[name], at)
-			} else if closed(known) {
+			} else if closed(known) && !undecided(given, known, v, name) {
 				out = append(out, unknownKey(given, known, name, at, len(out) < maxHints))
 			}
 		}
@@ -149,28 +149,55 @@ func unknownKey(given, known []*jsonschema.Schema, name, pointer string, advise 
 
 // appliesWhen names the condition, "mode: open", under which a key is known.
 func appliesWhen(given []*jsonschema.Schema, name string) string {
+	c := condition(given, name)
+	if c == nil {
+		return ""
+	}
+	var terms []string
+	for _, k := range sortedKeys(c.Properties) {
+		if p := c.Properties[k]; len(p.Constant) > 0 {
+			terms = append(terms, fmt.Sprintf("%s: %v", k, p.Constant[0]))
+		}
+	}
+	return strings.Join(terms, ", ")
+}
+
+// condition returns the first condition under which a key is known, nil for none.
+func condition(given []*jsonschema.Schema, name string) *jsonschema.Schema {
 	for _, s := range given {
 		if s.Ref != nil {
-			if when := appliesWhen([]*jsonschema.Schema{s.Ref}, name); when != "" {
-				return when
+			if c := condition([]*jsonschema.Schema{s.Ref}, name); c != nil {
+				return c
 			}
 		}
 		if s.If != nil && s.Then != nil {
 			if p, ok := s.Then.Properties[name]; ok && !MarksOf(p).Resolved {
-				var terms []string
-				for _, k := range sortedKeys(s.If.Properties) {
-					if c := s.If.Properties[k].Constant; len(c) > 0 {
-						terms = append(terms, fmt.Sprintf("%s: %v", k, c[0]))
-					}
-				}
-				return strings.Join(terms, ", ")
+				return s.If
 			}
 		}
-		if when := appliesWhen(s.AllOf, name); when != "" {
-			return when
+		if c := condition(s.AllOf, name); c != nil {
+			return c
 		}
 	}
-	return ""
+	return nil
+}
+
+// undecided tells whether what decides about a key is at fault itself: mode: close
+// is one mistake, and the keys of mode: closed beside it are none.
+func undecided(given, known []*jsonschema.Schema, v map[string]any, name string) bool {
+	c := condition(given, name)
+	if c == nil {
+		return false
+	}
+	for k := range c.Properties {
+		have, ok := v[k]
+		for _, s := range property(known, k) {
+			if ok && !holds(s, have) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // appendFaults adds what the validator found, each in our words.

@@ -128,6 +128,7 @@ func TestFaultsNameEachKeyAndOnlyTheMemberThatWasMeant(t *testing.T) {
 		{`{"titel": "x"}`, []string{`: missing key "load"`, `/titel: unknown key "titel" (did you mean "title"?)`}},
 		{`{"load": {"mode": "closed", "rate": 1}}`, []string{`/load: missing key "n"`, `/load/rate: key "rate" does not apply here (it goes with arrival: constant, mode: open)`}},
 		{`{"load": {"mode": "clsed"}}`, []string{`/load/mode: must be closed or open (did you mean "closed"?)`}},
+		{`{"load": {"mode": "opn", "n": 1, "rate": 2, "x": 3}}`, []string{`/load/mode: must be closed or open (did you mean "open"?)`, `/load/x: unknown key "x" (known: mode)`}},
 		{`{"load": {"mode": "closed", "n": 1.0}, "open": 2.5}`, []string{"/load/n: must be an integer (write it without a fraction)", "/open: must be an integer (write it without a fraction)"}},
 		{`{"load": {"mode": "closed", "n": 1}, "parts": [{"name": "a"}, {"name": "a", "ssh": 5}, {"name": "a", "ssh": "h", "prot": 1}, "x"]}`, []string{
 			"/parts/0: must be a mapping with name, path or a mapping with name, ssh",

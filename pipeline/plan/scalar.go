@@ -42,7 +42,7 @@ func scalar(n *yaml.Node) (v any, wrong, hint string) {
 	case plainWord(s):
 		return s, "", ""
 	case s == "-0":
-		return nil, "-0 is no integer", "write 0"
+		return nil, "the sign of -0 says nothing", "write 0"
 	case integerText.MatchString(s):
 		if !exactInteger(s) {
 			return nil, s + " is beyond ±(2^53-1)", quoted

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -142,7 +143,7 @@ func (a *attempt) judge(err error) (prov.Status, error) {
 	case errors.Is(err, stage.ErrAborted):
 		a.final = true
 		if a.cause != nil {
-			err = a.cause
+			err = because(a.cause, err)
 		}
 		return prov.Aborted, &codedError{causeCode(a.cause), err}
 	case errors.Is(a.cause, ErrInterrupted):
@@ -153,6 +154,15 @@ func (a *attempt) judge(err error) (prov.Status, error) {
 	}
 	a.final = errors.Is(err, stage.ErrFinal)
 	return prov.Failed, &codedError{codeOf(err, CodeStage), err}
+}
+
+// because is why a stage was stopped, and what it was at if it tells.
+func because(cause, err error) error {
+	var told *stage.AbortedError
+	if errors.As(err, &told) {
+		return fmt.Errorf("%w: %w", cause, told.While)
+	}
+	return cause
 }
 
 // openLog opens the attempt's log, through which no secret passes.

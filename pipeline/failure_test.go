@@ -325,6 +325,22 @@ func TestTheFirstInterruptDrainsAndTheSecondStops(t *testing.T) {
 	}
 }
 
+// Who interrupts a stage that waits is told what for.
+func TestAnInterruptSaysWhatTheStageWasAt(t *testing.T) {
+	l := newLab(t)
+	interrupt := make(chan struct{})
+	l.do["wait"] = func(_ context.Context, env stage.Env, _ stage.Inputs, _ *stage.Outputs) error {
+		close(interrupt)
+		<-env.Stop
+		return fmt.Errorf("probe: %w", &stage.AbortedError{While: errors.New("the server is not there")})
+	}
+	r := l.run(l.plan("wait look"), Options{Interrupt: interrupt})
+	wantStates(t, r, "wait=aborted/executed")
+	if e := r.stage("wait").Error; e.Code != CodeInterrupted || e.Message != "interrupted: the server is not there" || r.Exit != 130 {
+		t.Errorf("error %+v, exit %d", e, r.Exit)
+	}
+}
+
 func TestAnInterruptCancelsWhatDoesNotDrain(t *testing.T) {
 	l := newLab(t)
 	interrupt := make(chan struct{})

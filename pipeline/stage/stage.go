@@ -51,6 +51,15 @@ type Skipper interface {
 // and published what it had.
 var ErrAborted = errors.New("aborted")
 
+// An AbortedError is an ErrAborted that tells what the stage was at: the run
+// says it beside the cause.
+type AbortedError struct{ While error }
+
+func (e *AbortedError) Error() string { return ErrAborted.Error() + ": " + e.While.Error() }
+
+// Unwrap makes it an ErrAborted.
+func (e *AbortedError) Unwrap() []error { return []error{ErrAborted, e.While} }
+
 // ErrFinal is wrapped by the error of a stage that must not be tried again,
 // whatever the plan's "retries": its phase sent a measured request.
 var ErrFinal = errors.New("not to be tried again")

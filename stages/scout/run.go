@@ -62,7 +62,7 @@ func (s scout) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *sta
 	p := newProber(t)
 	defer p.client.CloseIdleConnections()
 	if doc.Ready, err = s.await(env, p).wait(ctx, env.Stop); err != nil {
-		return s.notReady(ctx, env, err)
+		return s.notReady(env, err)
 	}
 	doc.Facts = t.Protocol.Probe(ctx, p.client.Transport, t.Header)
 	doc.ContextWindow = doc.Facts.ContextWindow
@@ -112,10 +112,10 @@ func (s scout) await(env stage.Env, p *prober) vigil {
 	}}
 }
 
-func (s scout) notReady(ctx context.Context, env stage.Env, err error) error {
+func (s scout) notReady(env stage.Env, err error) error {
 	told := fmt.Errorf("endpoint %s: %w", s.Endpoint.Name, errors.New(env.Secrets.Redact(err.Error())))
 	if errors.Is(err, errStopped) {
-		return fmt.Errorf("%w: %w", told, aborted(ctx, env))
+		return &stage.AbortedError{While: told}
 	}
 	return told
 }

@@ -283,7 +283,7 @@ func TestWaitingSaysWhatFor(t *testing.T) {
 					t.Errorf("%q does not say %q of %s", text, tt.want, root)
 				}
 			}
-			err = scout{}.notReady(t.Context(), b.Env, err)
+			err = scout{}.notReady(b.Env, err)
 			if !errors.Is(err, stage.ErrAborted) || !strings.Contains(err.Error(), root) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want aborted, with the address and %q", err, tt.want)
 			}

@@ -158,8 +158,7 @@ func (a *attempt) judge(err error) (prov.Status, error) {
 
 // because is why a stage was stopped, and what it was at if it tells.
 func because(cause, err error) error {
-	var told *stage.AbortedError
-	if errors.As(err, &told) {
+	if told, ok := errors.AsType[*stage.AbortedError](err); ok {
 		return fmt.Errorf("%w: %w", cause, told.While)
 	}
 	return cause

@@ -78,7 +78,6 @@ func (l *liveBars) add(e event.Event) *stageBar {
 func (l *liveBars) drop(stage string) {
 	if b := l.bars[stage]; b != nil {
 		b.bar.Abort(true)
-		b.bar.Wait()
 		delete(l.bars, stage)
 	}
 }

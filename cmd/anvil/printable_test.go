@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 )
@@ -27,6 +28,15 @@ func TestPrintableEscapesWhatATerminalWouldObey(t *testing.T) {
 
 func TestLineStaysOneLine(t *testing.T) {
 	if got := line("a\nb\tc\x1b"); strings.ContainsAny(got, "\n\t\x1b") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestDiagnosisIsPrintable(t *testing.T) {
+	var out bytes.Buffer
+	log := (&app{logLevel: "warn"}).logger(&out)
+	log.Warn().Msg("the server said \x1b[31mred\nand more")
+	if got := out.String(); strings.Contains(got, "\x1b") || strings.Count(got, "\n") != 1 || !strings.Contains(got, `\x1b[31mred\nand more`) {
 		t.Errorf("got %q", got)
 	}
 }

@@ -122,7 +122,7 @@ func place(p prov.Problem) string {
 func levelText(level int) string {
 	switch level {
 	case 0:
-		return "unreadable"
+		return "not intact: something is damaged, missing or cannot be read"
 	case 1:
 		return "intact: every digest fits"
 	case 2:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -116,6 +117,9 @@ func (a *app) logger(w io.Writer) zerolog.Logger {
 	if err != nil {
 		level = zerolog.WarnLevel
 	}
-	lines := zerolog.ConsoleWriter{Out: w, NoColor: true, TimeFormat: "15:04:05.000"}
+	lines := zerolog.ConsoleWriter{
+		Out: w, NoColor: true, TimeFormat: time.TimeOnly, // zerolog's stamps are whole seconds
+		FormatMessage: func(text any) string { return line(fmt.Sprint(text)) }, // it may quote a server
+	}
 	return zerolog.New(lines).Level(level).With().Timestamp().Logger()
 }

@@ -162,7 +162,8 @@ func (h *jobHeap) Pop() any {
 	return j
 }
 
-// A leaveHeap holds who will leave when, earliest first.
+// A leaveHeap holds who will leave when, earliest first and those of one
+// moment by arrival: who goes first decides whether the next still gets a slot.
 type leaveHeap []leaving
 
 type leaving struct {
@@ -180,10 +181,17 @@ func (h *leaveHeap) before(at time.Duration, s *scheduler) {
 	}
 }
 
-func (h leaveHeap) Len() int           { return len(h) }
-func (h leaveHeap) Less(a, b int) bool { return h[a].at < h[b].at }
-func (h leaveHeap) Swap(a, b int)      { h[a], h[b] = h[b], h[a] }
-func (h *leaveHeap) Push(x any)        { *h = append(*h, x.(leaving)) }
+func (h leaveHeap) Len() int { return len(h) }
+func (h leaveHeap) Less(a, b int) bool {
+	if h[a].at != h[b].at {
+		return h[a].at < h[b].at
+	}
+	return h[a].job.seq < h[b].job.seq
+}
+
+func (h leaveHeap) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
+func (h *leaveHeap) Push(x any)   { *h = append(*h, x.(leaving)) }
+
 func (h *leaveHeap) Pop() any {
 	old := *h
 	l := old[len(old)-1]

@@ -195,3 +195,20 @@ func TestPlanAgreesWithASlowObviousQueue(t *testing.T) {
 		}
 	})
 }
+
+// Two who leave at the same moment leave in order of arrival: the first frees
+// its slot for the second, whatever else the queue has held before.
+func TestThoseWhoLeaveTogetherLeaveInOrderOfArrival(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Slots, cfg.Queue, cfg.DecodeTokS = 2, 1, 1000
+	ms := time.Millisecond
+	arrivals := []Arrival{{Leave: 2 * ms}, {Content: 4, Leave: 3 * ms}, {At: ms, Content: 3}, {At: ms, Leave: 3 * ms}}
+	want := []Timeline{{}, {End: 3 * ms}, {Begin: ms, End: 4 * ms}, {Begin: 3 * ms, End: 3 * ms}}
+	got := Plan(cfg, arrivals)
+	for i := range got {
+		got[i].Events = nil
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

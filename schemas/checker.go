@@ -14,7 +14,8 @@ import (
 type Checker struct {
 	id    ID
 	root  *jsonschema.Schema
-	parts bool // keys at the top have nothing to do with each other
+	parts bool            // keys at the top have nothing to do with each other
+	bears map[string]bool // whether anything below a key at the top can be marked
 	known map[string]part
 	text  []byte // room for the next key of known
 }
@@ -33,7 +34,11 @@ func NewChecker(id ID) (*Checker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Checker{id: id, root: s, parts: inParts(s), known: map[string]part{}}, nil
+	c := &Checker{id: id, root: s, parts: inParts(s), bears: make(map[string]bool, len(s.Properties)), known: map[string]part{}}
+	for name, p := range s.Properties {
+		c.bears[name] = bearsMarks(p, map[*jsonschema.Schema]bool{})
+	}
+	return c, nil
 }
 
 // inParts tells whether a schema says of an object nothing but which keys it
@@ -103,18 +108,17 @@ func (c *Checker) part(name string, s *jsonschema.Schema, v any) (part, error) {
 	for i := range p.faults {
 		p.faults[i].Pointer = at + p.faults[i].Pointer
 	}
-	p.marks = appendMarked(nil, given, p.value, at)
+	p.marks = c.MarkedUnder(name, p.value)
 	c.known[key] = p
 	return p, nil
 }
 
 // MarkedUnder is Marked for the value of one key at the top.
 func (c *Checker) MarkedUnder(name string, v any) []Mark {
-	s, ok := c.root.Properties[name]
-	if !ok {
+	if !c.bears[name] {
 		return nil
 	}
-	return appendMarked(nil, []*jsonschema.Schema{s}, v, Join("", name))
+	return appendMarked(nil, []*jsonschema.Schema{c.root.Properties[name]}, v, Join("", name))
 }
 
 func sortFaults(fs []Fault) []Fault {

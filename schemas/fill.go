@@ -2,6 +2,8 @@ package schemas
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
@@ -125,4 +127,23 @@ func appendMarked(out []Mark, given []*jsonschema.Schema, v any, pointer string)
 		}
 	}
 	return out
+}
+
+// bearsMarks tells whether a value under s can have a mark: whether s, or a
+// schema that appendMarked may come to from it, has one.
+func bearsMarks(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) bool {
+	if s == nil || seen[s] {
+		return false
+	}
+	seen[s] = true
+	if MarksOf(s) != (Marks{}) {
+		return true
+	}
+	next := slices.Concat([]*jsonschema.Schema{s.Ref, s.Then, s.Else, s.Items2020}, s.AllOf, s.OneOf, s.AnyOf, s.PrefixItems)
+	next = slices.AppendSeq(next, maps.Values(s.Properties))
+	next = slices.AppendSeq(next, maps.Values(s.PatternProperties))
+	if extra, ok := s.AdditionalProperties.(*jsonschema.Schema); ok {
+		next = append(next, extra)
+	}
+	return slices.ContainsFunc(next, func(t *jsonschema.Schema) bool { return bearsMarks(t, seen) })
 }

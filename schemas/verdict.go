@@ -3,6 +3,7 @@ package schemas
 import (
 	"encoding/json"
 	"math/big"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -226,45 +227,53 @@ func judgeUnevaluated(s *jsonschema.Schema, m map[string]any) verdict {
 	if *u.Always {
 		return accepted
 	}
-	out := accepted
+	in, sure := inPlace(nil, s, m)
 	for name := range m {
-		out = out.and(evaluates(s, m, name))
-	}
-	return out
-}
-
-// evaluates tells whether a schema, or one that applies in its place, says
-// something of a key.
-func evaluates(s *jsonschema.Schema, m map[string]any, name string) verdict {
-	if _, ok := s.Properties[name]; ok || s.AdditionalProperties != nil {
-		return accepted
-	}
-	if len(s.AnyOf)+len(s.OneOf) > 0 || s.Not != nil {
-		return unsure
-	}
-	in := append([]*jsonschema.Schema{s.Ref}, s.AllOf...)
-	if s.If != nil {
-		switch judge(s.If, m) {
-		case unsure:
-			return unsure
-		case accepted:
-			in = append(in, s.If, s.Then)
-		case refused:
-			in = append(in, s.Else)
-		}
-	}
-	for _, t := range in {
-		if t == nil {
+		if slices.ContainsFunc(in, func(t *jsonschema.Schema) bool { return t != s && t.UnevaluatedProperties != nil || evaluates(t, name) }) {
 			continue
 		}
-		if t.UnevaluatedProperties != nil {
-			return accepted
+		if !sure {
+			return unsure
 		}
-		if v := evaluates(t, m, name); v != refused {
-			return v
+		return refused
+	}
+	return accepted
+}
+
+// inPlace appends s and the schemas that apply to an object in its place; sure
+// says that these are all.
+func inPlace(out []*jsonschema.Schema, s *jsonschema.Schema, m map[string]any) (_ []*jsonschema.Schema, sure bool) {
+	out, sure = append(out, s), len(s.AnyOf)+len(s.OneOf) == 0 && s.Not == nil
+	add := func(t *jsonschema.Schema) {
+		if t != nil {
+			all := false
+			out, all = inPlace(out, t, m)
+			sure = sure && all
 		}
 	}
-	return refused
+	add(s.Ref)
+	for _, t := range s.AllOf {
+		add(t)
+	}
+	if s.If == nil {
+		return out, sure
+	}
+	switch judge(s.If, m) {
+	case unsure:
+		sure = false
+	case accepted:
+		add(s.If)
+		add(s.Then)
+	case refused:
+		add(s.Else)
+	}
+	return out, sure
+}
+
+// evaluates tells whether a schema itself says something of a key.
+func evaluates(s *jsonschema.Schema, name string) bool {
+	_, ok := s.Properties[name]
+	return ok || s.AdditionalProperties != nil
 }
 
 func judgeList(s *jsonschema.Schema, list []any) verdict {

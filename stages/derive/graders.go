@@ -170,10 +170,23 @@ const defaultFrom = "/expected"
 
 // grader builds one grader of the plan.
 func (b *builder) grader(raw json.RawMessage, at string) (*wrapped, error) {
+	v, err := decodeNumbers(raw)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, errors.New("a grader is an object")
+	}
+	return b.graderOf(m, at)
+}
+
+// graderOf builds a grader from its plain values, and fills their defaults in place.
+func (b *builder) graderOf(m map[string]any, at string) (*wrapped, error) {
 	outer := b.at
 	b.at = at
 	defer func() { b.at = outer }()
-	spec, t, err := decodeSpec(raw)
+	spec, t, err := decodeSpec(m)
 	if err != nil {
 		return nil, err
 	}
@@ -188,16 +201,8 @@ func (b *builder) grader(raw json.RawMessage, at string) (*wrapped, error) {
 }
 
 // decodeSpec fills the defaults of a grader and reads it.
-func decodeSpec(raw json.RawMessage) (GraderSpec, graderType, error) {
+func decodeSpec(m map[string]any) (GraderSpec, graderType, error) {
 	var spec GraderSpec
-	v, err := decodeNumbers(raw)
-	if err != nil {
-		return spec, graderType{}, err
-	}
-	m, ok := v.(map[string]any)
-	if !ok {
-		return spec, graderType{}, errors.New("a grader is an object")
-	}
 	t, err := fillGrader(m)
 	if err != nil {
 		return spec, t, err
@@ -249,13 +254,11 @@ func fillGrader(m map[string]any) (graderType, error) {
 }
 
 func graderTypeOf(name string) (graderType, error) {
-	var names []string
-	for _, t := range graders() {
-		if t.name == name {
-			return t, nil
-		}
-		names = append(names, t.name)
+	all := graders()
+	if i := slices.IndexFunc(all, func(t graderType) bool { return t.name == name }); i >= 0 {
+		return all[i], nil
 	}
+	names := mapOf(all, func(t graderType) string { return t.name })
 	if slices.Contains(later, name) {
 		return graderType{}, &keyError{"type", fmt.Sprintf("graders of type %s come with a later version", name), "of this version: " + strings.Join(names, ", ")}
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"anvil/pipeline/stage"
-	"anvil/schemas"
 )
 
 // ResolveGraders fills the defaults of the graders of a grade stage and reports
@@ -44,7 +43,7 @@ func resolveGrader(r *stage.Resolution, at string, v any) (id string, ok bool) {
 		if len(r.Problems()) > clean {
 			return id, ok // of its members; building it would say the same again
 		}
-		err = tryGrader(m)
+		_, err = (&builder{}).graderOf(m, "")
 	}
 	var fault *keyError
 	switch {
@@ -55,9 +54,4 @@ func resolveGrader(r *stage.Resolution, at string, v any) (id string, ok bool) {
 		r.Problem(at, err.Error(), "")
 	}
 	return id, ok
-}
-
-func tryGrader(m map[string]any) error {
-	_, err := (&builder{}).grader(schemas.AppendJSON(nil, m), "")
-	return err
 }

@@ -12,33 +12,38 @@ import (
 // they refer to, the branches of their conditions that v meets, and of a union
 // the member that v means.
 func applying(given []*jsonschema.Schema, v any) []*jsonschema.Schema {
+	return applyingOf(given, v, func(*jsonschema.Schema) bool { return true })
+}
+
+// applyingOf is applying for whom only some schemas matter: it keeps those for
+// which matters is true, and looks for nothing behind the others.
+func applyingOf(given []*jsonschema.Schema, v any, matters func(*jsonschema.Schema) bool) []*jsonschema.Schema {
 	var out []*jsonschema.Schema
 	for _, s := range given {
-		out = appendApplying(out, s, v)
+		out = appendApplying(out, s, v, matters)
 	}
 	return out
 }
 
-func appendApplying(out []*jsonschema.Schema, s *jsonschema.Schema, v any) []*jsonschema.Schema {
+func appendApplying(out []*jsonschema.Schema, s *jsonschema.Schema, v any, matters func(*jsonschema.Schema) bool) []*jsonschema.Schema {
+	if s == nil || !matters(s) {
+		return out
+	}
 	out = append(out, s)
-	if s.Ref != nil {
-		out = appendApplying(out, s.Ref, v)
-	}
+	out = appendApplying(out, s.Ref, v, matters)
 	for _, t := range s.AllOf {
-		out = appendApplying(out, t, v)
+		out = appendApplying(out, t, v, matters)
 	}
-	if s.If != nil {
+	if s.If != nil && (s.Then != nil && matters(s.Then) || s.Else != nil && matters(s.Else)) {
 		branch := s.Else
 		if holds(s.If, v) {
 			branch = s.Then
 		}
-		if branch != nil {
-			out = appendApplying(out, branch, v)
-		}
+		out = appendApplying(out, branch, v, matters)
 	}
 	for _, union := range [][]*jsonschema.Schema{s.OneOf, s.AnyOf} {
-		if member := meant(union, v); member != nil {
-			out = appendApplying(out, member, v)
+		if slices.ContainsFunc(union, matters) {
+			out = appendApplying(out, meant(union, v), v, matters)
 		}
 	}
 	return out

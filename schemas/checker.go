@@ -14,8 +14,8 @@ import (
 type Checker struct {
 	id    ID
 	root  *jsonschema.Schema
-	parts bool            // keys at the top have nothing to do with each other
-	bears map[string]bool // whether anything below a key at the top can be marked
+	parts bool // keys at the top have nothing to do with each other
+	marks marker
 	known map[string]part
 	text  []byte // room for the next key of known
 }
@@ -34,11 +34,7 @@ func NewChecker(id ID) (*Checker, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Checker{id: id, root: s, parts: inParts(s), bears: make(map[string]bool, len(s.Properties)), known: map[string]part{}}
-	for name, p := range s.Properties {
-		c.bears[name] = bearsMarks(p, map[*jsonschema.Schema]bool{})
-	}
-	return c, nil
+	return &Checker{id: id, root: s, parts: inParts(s), marks: newMarker(s), known: map[string]part{}}, nil
 }
 
 // inParts tells whether a schema says of an object nothing but which keys it
@@ -61,8 +57,7 @@ func (c *Checker) Check(doc map[string]any) ([]Fault, []Mark, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		marks, err := Marked(c.id, doc)
-		return faults, marks, err
+		return faults, c.Marked(doc), nil
 	}
 	var faults []Fault
 	var marks []Mark
@@ -113,12 +108,18 @@ func (c *Checker) part(name string, s *jsonschema.Schema, v any) (part, error) {
 	return p, nil
 }
 
+// Marked is the function Marked for the checker's schema.
+func (c *Checker) Marked(doc map[string]any) []Mark {
+	return c.marks.append(nil, []*jsonschema.Schema{c.root}, doc, "")
+}
+
 // MarkedUnder is Marked for the value of one key at the top.
 func (c *Checker) MarkedUnder(name string, v any) []Mark {
-	if !c.bears[name] {
+	s, ok := c.root.Properties[name]
+	if !ok {
 		return nil
 	}
-	return appendMarked(nil, []*jsonschema.Schema{c.root.Properties[name]}, v, Join("", name))
+	return c.marks.append(nil, []*jsonschema.Schema{s}, v, Join("", name))
 }
 
 func sortFaults(fs []Fault) []Fault {

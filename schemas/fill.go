@@ -1,10 +1,6 @@
 package schemas
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
@@ -77,73 +73,4 @@ func defaultOf(s *jsonschema.Schema) (any, bool) {
 		s = s.Ref
 	}
 	return nil, false
-}
-
-// A Mark is a value of a document whose schema carries keywords of our own.
-type Mark struct {
-	Pointer string
-	Value   any
-	Marks   Marks
-}
-
-// Marked returns the values of doc whose schemas carry keywords of our own, in
-// the order of their pointers' keys; what lies below a marked value follows it.
-func Marked(id ID, doc any) ([]Mark, error) {
-	s, err := Compile(id)
-	if err != nil {
-		return nil, fmt.Errorf("marks: %w", err)
-	}
-	return appendMarked(nil, []*jsonschema.Schema{s}, doc, ""), nil
-}
-
-func appendMarked(out []Mark, given []*jsonschema.Schema, v any, pointer string) []Mark {
-	known := applying(given, v)
-	var all Marks
-	for _, s := range known {
-		m := MarksOf(s)
-		if all.Key == Semantic {
-			all.Key = m.Key
-		}
-		all.File = all.File || m.File
-		all.Endpoint = all.Endpoint || m.Endpoint
-		all.Resolved = all.Resolved || m.Resolved
-		all.Like = all.Like || m.Like
-	}
-	if all != (Marks{}) {
-		out = append(out, Mark{Pointer: pointer, Value: v, Marks: all})
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		for _, name := range sortedKeys(v) {
-			if ss := property(known, name); len(ss) > 0 {
-				out = appendMarked(out, ss, v[name], Join(pointer, name))
-			}
-		}
-	case []any:
-		for i, e := range v {
-			if ss := item(known, i); len(ss) > 0 {
-				out = appendMarked(out, ss, e, Join(pointer, fmt.Sprint(i)))
-			}
-		}
-	}
-	return out
-}
-
-// bearsMarks tells whether a value under s can have a mark: whether s, or a
-// schema that appendMarked may come to from it, has one.
-func bearsMarks(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) bool {
-	if s == nil || seen[s] {
-		return false
-	}
-	seen[s] = true
-	if MarksOf(s) != (Marks{}) {
-		return true
-	}
-	next := slices.Concat([]*jsonschema.Schema{s.Ref, s.Then, s.Else, s.Items2020}, s.AllOf, s.OneOf, s.AnyOf, s.PrefixItems)
-	next = slices.AppendSeq(next, maps.Values(s.Properties))
-	next = slices.AppendSeq(next, maps.Values(s.PatternProperties))
-	if extra, ok := s.AdditionalProperties.(*jsonschema.Schema); ok {
-		next = append(next, extra)
-	}
-	return slices.ContainsFunc(next, func(t *jsonschema.Schema) bool { return bearsMarks(t, seen) })
 }

@@ -109,12 +109,45 @@ func TestMarksAreFoundInBranches(t *testing.T) {
 	s := compileText(t, filling)
 	doc := decodeText(t, `{"title": "x", "load": {"mode": "closed", "n": 1}, "limits": {"gap": "1s"}, "parts": [{"name": "b", "ssh": "h"}, {"name": "a", "path": "p"}]}`)
 	var got []string
-	for _, m := range appendMarked(nil, []*jsonschema.Schema{s}, doc, "") {
+	for _, m := range newMarker(s).append(nil, []*jsonschema.Schema{s}, doc, "") {
 		got = append(got, fmt.Sprintf("%s %v %s file=%v", m.Pointer, m.Value, m.Marks.Key, m.Marks.File))
 	}
 	want := []string{"/limits/gap 1s policy file=false", "/parts/1/path p  file=true", "/title x cosmetic file=false"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("marks (-want +got):\n%s", diff)
+	}
+}
+
+// A search that leaves out what can lead to no mark finds what a search of
+// everything finds.
+func TestNoMarkIsMissedByLookingOnlyWhereTheyCanBe(t *testing.T) {
+	grade, err := Compile("anvil.grade-config/v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for in, s := range map[string]*jsonschema.Schema{
+		`{"title": "x", "load": {"mode": "closed", "n": 1}, "limits": {"gap": "1s"}, "parts": [{"name": "b", "ssh": "h"}, {"name": "a", "path": "p"}]}`: compileText(t, filling),
+		`{"dataset": "d", "graders": [{"id": "a", "type": "contains", "any": ["x"]}, {"id": "b", "type": "json", "schema": "f"},
+		  {"id": "c", "type": "all", "of": [{"id": "d", "type": "tool_call", "arguments": "g"}]}]}`: grade,
+	} {
+		doc := decodeText(t, in)
+		fill([]*jsonschema.Schema{s}, doc)
+		everything := marker{bearing: map[*jsonschema.Schema]bool{s: true}}
+		for todo := []*jsonschema.Schema{s}; len(todo) > 0; {
+			next := below(todo[0])
+			todo = todo[1:]
+			for _, t := range next {
+				if !everything.bearing[t] {
+					everything.bearing[t] = true
+					todo = append(todo, t)
+				}
+			}
+		}
+		want := everything.append(nil, []*jsonschema.Schema{s}, doc, "")
+		got := newMarker(s).append(nil, []*jsonschema.Schema{s}, doc, "")
+		if diff := cmp.Diff(want, got); diff != "" || len(want) < 2 {
+			t.Errorf("%s: %d marks (-everything +got):\n%s", in, len(want), diff)
+		}
 	}
 }
 

@@ -40,7 +40,7 @@ func newCodec(id schemas.ID) (*codec, error) {
 func (c *codec) write(with map[string]any) (whole, key json.RawMessage, marks []schemas.Mark, err error) {
 	if !c.InParts() {
 		whole = encode(with)
-		p, err := c.part("", with, whole, func() ([]schemas.Mark, error) { return schemas.Marked(c.id, with) })
+		p, err := c.part("", with, whole, func() []schemas.Mark { return c.Marked(with) })
 		return whole, p.key, p.marks, err
 	}
 	whole, key = append(make([]byte, 0, c.whole), '{'), append(make([]byte, 0, c.keyed), '{')
@@ -51,7 +51,7 @@ func (c *codec) write(with map[string]any) (whole, key json.RawMessage, marks []
 		whole = append(schemas.AppendString(whole, name), ':')
 		at := len(whole)
 		whole = schemas.AppendJSON(whole, with[name])
-		p, err := c.part(name, with[name], whole[at:], func() ([]schemas.Mark, error) { return c.MarkedUnder(name, with[name]), nil })
+		p, err := c.part(name, with[name], whole[at:], func() []schemas.Mark { return c.MarkedUnder(name, with[name]) })
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -70,25 +70,24 @@ func (c *codec) write(with map[string]any) (whole, key json.RawMessage, marks []
 	return whole, key, marks, nil
 }
 
-func (c *codec) part(name string, v any, text []byte, mark func() ([]schemas.Mark, error)) (codedPart, error) {
+func (c *codec) part(name string, v any, text []byte, mark func() []schemas.Mark) (codedPart, error) {
 	c.text = append(append(append(c.text[:0], name...), 0), text...)
 	if p, ok := c.parts[string(c.text)]; ok {
 		return p, nil
 	}
 	id := string(c.text)
-	marks, err := mark()
-	if err != nil {
-		return codedPart{}, err
-	}
+	marks := mark()
 	p := codedPart{marks: marks}
 	pointer := ""
 	if name != "" {
 		pointer = schemas.Join("", name)
 	}
 	if drop := dropped(marks); !drop[pointer] {
-		if p.key, err = canonicalOf(without(v, pointer, drop)); err != nil {
+		text, err := canonicalOf(without(v, pointer, drop))
+		if err != nil {
 			return codedPart{}, err
 		}
+		p.key = text
 	}
 	c.parts[id] = p
 	return p, nil

@@ -299,7 +299,7 @@ func (r *Run) stage(id string) StageResult {
 // object reads an output's bytes from the store.
 func (l *lab) object(d digest.Digest) []byte {
 	l.t.Helper()
-	b, err := l.x.Store.Bytes(l.t.Context(), d)
+	b, err := l.x.Store.Bytes(l.t.Context(), d, 1<<30)
 	if err != nil {
 		l.t.Fatal(err)
 	}

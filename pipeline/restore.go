@@ -14,15 +14,15 @@ import (
 // restorable looks for a result of a pure stage under its key, the newest
 // first, and hashes what it would stand on. Without one the reason says why.
 func (e *execution) restorable(ctx context.Context, n *node, b *bound) (*standing, Reason, error) {
-	pointers, err := e.x.Store.Lookup(b.key)
+	results, err := e.x.Store.Lookup(b.key)
 	if err != nil {
 		return nil, "", err
 	}
 	reason := First
-	for _, p := range pointers {
-		res, err := e.reader.Result(ctx, p.Result)
+	for _, sum := range results {
+		res, err := e.reader.Result(ctx, sum)
 		if mismatch := (*digest.MismatchError)(nil); errors.As(err, &mismatch) {
-			if err := e.setAside(n, &lostError{p.Result, "result.json", err}); err != nil {
+			if err := e.setAside(n, &lostError{sum, "result.json", err}); err != nil {
 				return nil, "", err
 			}
 		}
@@ -47,7 +47,7 @@ func (e *execution) restorable(ctx context.Context, n *node, b *bound) (*standin
 		if err != nil {
 			return nil, "", err
 		}
-		return &standing{sum: p.Result, res: res, how: prov.Restored}, Cached, nil
+		return &standing{sum: sum, res: res, how: prov.Restored}, Cached, nil
 	}
 	return nil, reason, nil
 }

@@ -8,12 +8,19 @@ import (
 	"io"
 	"sync"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
 )
 
 // Objects gives the bytes of objects by digest, verified: the store.
 type Objects = stage.Opener
+
+// A whole object at once is cheaper than a stream of it, where that is offered.
+type wholeObjects interface {
+	Bytes(ctx context.Context, d digest.Digest, limit int64) ([]byte, error)
+}
 
 // A Reader reads results and limitation sets from objects and keeps them. It is
 // safe for concurrent use. What it returns is shared: do not change it.
@@ -37,6 +44,9 @@ var errTooLarge = fmt.Errorf("larger than a document of %d bytes", maxDocument)
 
 // Bytes reads a whole object, verified; a size of -1 promises none.
 func (r *Reader) Bytes(ctx context.Context, d digest.Digest, size int64) (b []byte, err error) {
+	if whole, ok := r.objects.(wholeObjects); ok && size < 0 {
+		return whole.Bytes(ctx, d, maxDocument)
+	}
 	rc, err := r.objects.Open(ctx, d, size)
 	if err != nil {
 		return nil, err
@@ -76,7 +86,7 @@ func (r *Reader) Result(ctx context.Context, d digest.Digest) (*Result, error) {
 // DecodeResult reads a result.json.
 func DecodeResult(b []byte) (*Result, error) {
 	res := new(Result)
-	if err := json.Unmarshal(b, res); err != nil {
+	if err := jsonv2.Unmarshal(b, res); err != nil {
 		return nil, err
 	}
 	if res.Schema != ResultSchema {

@@ -27,6 +27,7 @@ type (
 func KeyOf(spec KeySpec) (digest.Digest, error) { return key.Of(spec) }
 
 // A Pointer is an entry of the index: an attempt that was made under a key.
+// The file is named after Result.
 type Pointer struct {
 	Run     string        `json:"run"`
 	Stage   string        `json:"stage"`
@@ -34,12 +35,12 @@ type Pointer struct {
 	Result  digest.Digest `json:"result"` // of its result.json, which is an object
 }
 
-// Lookup returns what was made under a key, the newest first. It trusts
-// nothing: an entry that cannot be read is passed over, and whether its result
-// and objects still exist is for the caller to see. An unknown key is no error.
-func (s *Store) Lookup(k digest.Digest) ([]Pointer, error) {
-	dir := filepath.Join(s.dir, keyName(k))
-	entries, err := os.ReadDir(dir)
+// Lookup returns the results that were made under a key, the newest first, by
+// their digests, which are the names of the entries: what an entry says besides
+// is for people. It trusts nothing: whether a result and its objects still
+// exist is for the caller to see. An unknown key is no error.
+func (s *Store) Lookup(k digest.Digest) ([]digest.Digest, error) {
+	entries, err := os.ReadDir(filepath.Join(s.dir, keyName(k)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -47,20 +48,15 @@ func (s *Store) Lookup(k digest.Digest) ([]Pointer, error) {
 		return nil, fmt.Errorf("look up key %s: %w", k.Short(), err)
 	}
 	newestFirst(entries)
-	var out []Pointer
-	var results []digest.Digest
+	results := make([]digest.Digest, 0, len(entries))
 	for _, e := range entries {
-		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			continue
-		}
-		var p Pointer
-		if json.Unmarshal(b, &p) == nil && p.Result.String()+pointerExt == e.Name() {
-			out = append(out, p)
-			results = append(results, p.Result)
+		if name, ok := strings.CutSuffix(e.Name(), pointerExt); ok {
+			if d, err := digest.Parse(name); err == nil {
+				results = append(results, d)
+			}
 		}
 	}
-	return out, s.Hold(results...)
+	return results, s.Hold(results...)
 }
 
 const pointerExt = ".json"

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"anvil/pipeline/digest"
+	"anvil/pipeline/internal/disk"
 	"anvil/pipeline/stage"
 )
 
@@ -78,18 +79,25 @@ func (s *Store) open(d digest.Digest) (*os.File, error) {
 	return f, nil
 }
 
-// Bytes returns the whole of an object, verified; a *DamagedError when it is
-// not what its name says.
-func (s *Store) Bytes(ctx context.Context, d digest.Digest) ([]byte, error) {
+// Bytes returns the whole of an object, verified, and holds it as Open does
+// without a size: a *DamagedError when it is not what its name says. One that
+// is larger than limit bytes is an error.
+func (s *Store) Bytes(ctx context.Context, d digest.Digest, limit int64) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	b, err := os.ReadFile(s.Path(d))
+	if err := s.holds.hold(heldResult, d); err != nil {
+		return nil, err
+	}
+	b, size, err := disk.ReadSmall(s.Path(d), nil, limit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("object %s: %w", d, ErrNotFound)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("object %s: %w", d, err)
+	}
+	if size > limit {
+		return nil, fmt.Errorf("object %s: %d bytes, more than the %d of a document", d, size, limit)
 	}
 	if got := digest.FromBytes(b); got != d {
 		return nil, s.damaged(d, got, -1, int64(len(b)))
@@ -124,6 +132,9 @@ func (s *Store) Has(d digest.Digest, size int64) bool {
 // is not there, a *DamagedError when its size or its bytes are wrong. A size of
 // -1 promises none.
 func (s *Store) Check(ctx context.Context, d digest.Digest, size int64) error {
+	if 0 <= size && size <= smallObject {
+		return s.checkSmall(ctx, d, size)
+	}
 	f, err := s.open(d)
 	if err != nil {
 		return err
@@ -143,6 +154,30 @@ func (s *Store) Check(ctx context.Context, d digest.Digest, size int64) error {
 	}
 	if got := digest.Digest(h.Sum(nil)); got != d {
 		return s.damaged(d, got, -1, n)
+	}
+	return nil
+}
+
+// smallObject is the size up to which an object is read at once.
+const smallObject = 64 << 10 // bytes
+
+func (s *Store) checkSmall(ctx context.Context, d digest.Digest, size int64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	buf := s.buffers.Get().(*[]byte)
+	defer s.buffers.Put(buf)
+	b, got, err := disk.ReadSmall(s.Path(d), (*buf)[:0], size)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("object %s: %w", d, ErrNotFound)
+	case err != nil:
+		return fmt.Errorf("object %s: %w", d, err)
+	case got != size:
+		return s.damaged(d, digest.Digest{}, size, got)
+	}
+	if sum := digest.FromBytes(b); sum != d {
+		return s.damaged(d, sum, -1, int64(len(b)))
 	}
 	return nil
 }

@@ -18,32 +18,54 @@ type filled struct {
 	ok       bool      // it fits its schema
 }
 
-// fillWith configures a draft at a matrix point and reports what does not fit.
-func (p *parser) fillWith(d *draft, cell stage.Cell) (*filled, []schemas.Mark) {
-	f := &filled{with: map[string]any{}}
+// A checked configuration is one at a matrix point with what its schema says
+// of it. Nothing of it is reported yet.
+type checked struct {
+	with   map[string]any
+	faults []schemas.Fault
+	marks  []schemas.Mark
+	err    error
+}
+
+// checkWith substitutes and checks the configuration of a draft. It changes
+// nothing of p, so that several workers can do it at once.
+func (p *parser) checkWith(w *worker, d *draft, cell stage.Cell) *checked {
+	c := &checked{with: map[string]any{}}
 	if d.with != nil {
-		f.with = substitute(d.with, p.full(cell)).(map[string]any)
+		c.with = substitute(d.with, p.full(cell)).(map[string]any)
 	}
+	codec, err := w.codec(d.spec.Config)
+	if err != nil {
+		c.err = err
+		return c
+	}
+	c.faults, c.marks, c.err = codec.Check(c.with)
+	return c
+}
+
+// place reports what does not fit of a checked configuration and puts the
+// endpoints in.
+func (p *parser) place(d *draft, c *checked, cell stage.Cell) *filled {
+	f := &filled{with: c.with}
 	at := d.pointer + "/with"
-	c, err := p.codec(d.spec.Config)
-	if err != nil {
-		p.problem(at, err.Error(), "")
-		return f, nil
+	if c.err != nil {
+		p.problem(at, c.err.Error(), "")
+		return f
 	}
-	faults, marks, err := c.Check(f.with)
-	if err != nil {
-		p.problem(at, err.Error(), "")
-		return f, nil
-	}
-	faults = append(faults, p.resolvedKeys(d, marks)...)
+	faults := append(c.faults, p.resolvedKeys(d, c.marks)...)
 	p.faults(at, faults)
 	f.ok = len(faults) == 0 && !d.bad
-	for _, m := range marks {
+	for _, m := range c.marks {
 		if m.Marks.Endpoint {
 			p.placeEndpoint(d, f, m, cell)
 		}
 	}
-	return f, marks
+	return f
+}
+
+// fillWith configures a draft at a matrix point and reports what does not fit.
+func (p *parser) fillWith(d *draft, cell stage.Cell) *filled {
+	return p.place(d, p.checkWith(&p.own, d, cell), cell)
 }
 
 // resolvedKeys reports keys that only a kind sets.
@@ -56,22 +78,6 @@ func (p *parser) resolvedKeys(d *draft, marks []schemas.Mark) []schemas.Fault {
 		}
 	}
 	return out
-}
-
-// codec returns the codec of a configuration's schema.
-func (p *parser) codec(id schemas.ID) (*codec, error) {
-	if c, ok := p.codecs[id]; ok {
-		return c, nil
-	}
-	c, err := newCodec(id)
-	if err != nil {
-		return nil, err
-	}
-	if p.codecs == nil {
-		p.codecs = map[schemas.ID]*codec{}
-	}
-	p.codecs[id] = c
-	return c, nil
 }
 
 // anyBad tells whether something at or below a place was reported.
@@ -127,17 +133,29 @@ func setAt(v any, pointer string, to any) {
 	}
 }
 
+// checkDrafts checks every draft at its first matrix point.
+func (p *parser) checkDrafts() []*checked {
+	cell := p.firstCell(allAxes(p.axes))
+	out := make([]*checked, len(p.drafts))
+	p.spread(len(out), func(w *worker, i int) {
+		if d := p.drafts[i]; d.kind != nil {
+			out[i] = p.checkWith(w, d, cell)
+		}
+	})
+	return out
+}
+
 // prepare configures a draft at its first matrix point: that tells which axes
 // its endpoints name and what its outputs are.
-func (p *parser) prepare(d *draft) {
+func (p *parser) prepare(d *draft, c *checked) {
 	d.own = maps.Clone(d.named)
 	if d.kind == nil {
 		return
 	}
 	cell := p.firstCell(allAxes(p.axes))
-	f, marks := p.fillWith(d, cell)
+	f := p.place(d, c, cell)
 	d.first = f
-	for _, m := range marks {
+	for _, m := range c.marks {
 		name, _ := m.Value.(string)
 		if m.Marks.Endpoint {
 			p.addEndpointAxes(d, m.Pointer, name)
@@ -152,7 +170,7 @@ func (p *parser) prepare(d *draft) {
 	}
 	d.firstCell, d.preview = project(cell, d.own), f.with
 	if f.ok && (d.spec.Outputs != nil || slices.ContainsFunc(d.spec.Out, func(o stage.Port) bool { return o.Name == "" || o.Schema == "" })) && d.spec.Resolve != nil {
-		again, _ := p.fillWith(d, cell)
+		again := p.fillWith(d, cell)
 		d.preview = again.with
 		d.spec.Resolve(p.resolution(d.id, again.with))
 	}

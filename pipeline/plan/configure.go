@@ -2,47 +2,97 @@ package plan
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
 	"anvil/pipeline/stage"
+	"anvil/schemas"
 )
 
 // configure resolves every child, each after what it needs.
 func (p *parser) configure() {
+	p.fillChildren()
+	for _, level := range p.levels() {
+		p.spread(len(level), func(w *worker, i int) { p.resolveChild(w, level[i]) })
+		for _, c := range level {
+			p.assemble(c)
+		}
+	}
+}
+
+// fillChildren configures each child at its matrix point.
+func (p *parser) fillChildren() {
+	var todo []*child
 	for _, d := range p.drafts {
 		if d.kind == nil {
 			continue
 		}
 		for _, c := range d.children {
-			p.configureChild(c)
+			if f := d.first; f != nil && sameCell(project(c.cell, d.own), d.firstCell) {
+				d.first = nil // a second child gets its own
+				c.take(f)
+			} else {
+				todo = append(todo, c)
+			}
 		}
+	}
+	found := make([]*checked, len(todo))
+	p.spread(len(todo), func(w *worker, i int) { found[i] = p.checkWith(w, todo[i].of, todo[i].cell) })
+	for i, c := range todo {
+		c.take(p.place(c.of, found[i], c.cell))
 	}
 }
 
-func (p *parser) configureChild(c *child) {
+func (c *child) take(f *filled) { c.with, c.endpoint, c.fits = f.with, f.endpoint, f.ok }
+
+// levels are the children whose configuration fits: those that need nothing,
+// those that need only these, and so on, each in the order of the drafts.
+func (p *parser) levels() [][]*child {
+	var out [][]*child
+	depth := make(map[*draft]int, len(p.drafts))
+	for _, d := range p.drafts {
+		at := 0
+		for _, need := range d.needs {
+			at = max(at, depth[need]+1)
+		}
+		depth[d] = at
+		for len(out) <= at {
+			out = append(out, nil)
+		}
+		for _, c := range d.children {
+			if d.kind != nil && c.fits {
+				out[at] = append(out[at], c)
+			}
+		}
+	}
+	return out
+}
+
+// A resolution is what came of resolving a child: nothing of it is reported yet.
+type resolution struct {
+	problems  []stage.ResolutionProblem
+	with, key json.RawMessage
+	marks     []schemas.Mark
+	err       error
+}
+
+// resolveChild lets the kind resolve a configuration and writes it. Those of
+// one level are resolved at once.
+func (p *parser) resolveChild(w *worker, c *child) {
 	d := c.of
-	f := d.first
-	if f == nil || !sameCell(project(c.cell, d.own), d.firstCell) {
-		f, _ = p.fillWith(d, c.cell)
-	} else {
-		d.first = nil // a second child gets its own
-	}
-	c.with, c.endpoint = f.with, f.endpoint
-	if !f.ok {
-		return
-	}
-	at := d.pointer + "/with"
 	if d.spec.Resolve != nil {
 		r := p.resolution(c.id, c.with)
 		r.Upstream, r.Peer = c.upstream(), c.peer(p)
 		d.spec.Resolve(r)
-		for _, problem := range r.Problems() {
-			p.problem(at+problem.Pointer, problem.Message, problem.Hint)
-		}
+		c.resolved.problems = r.Problems()
 	}
-	p.assemble(c)
+	codec, err := w.codec(d.spec.Config)
+	if err != nil {
+		return // reported when the configuration was checked
+	}
+	c.resolved.with, c.resolved.key, c.resolved.marks, c.resolved.err = codec.write(c.with)
 }
 
 func sameCell(a, b stage.Cell) bool { return slices.Equal(a, b) }
@@ -98,6 +148,8 @@ func (c *child) asPeer() stage.Peer {
 // peer finds a stage by the id that the plan writes: the child at c's point.
 func (c *child) peer(p *parser) func(id string) (stage.Peer, bool) {
 	return func(id string) (stage.Peer, bool) {
+		p.peers.Lock()
+		defer p.peers.Unlock()
 		d, ok := p.byID[id]
 		if !ok || d.kind == nil {
 			return stage.Peer{}, false
@@ -110,7 +162,7 @@ func (c *child) peer(p *parser) func(id string) (stage.Peer, bool) {
 		if c.dependsOn(other) {
 			return other.asPeer(), true
 		}
-		f, _ := p.fillWith(d, other.cell)
+		f := p.fillWith(d, other.cell)
 		return stage.Peer{ID: other.id, Of: d.id, Kind: d.spec.Name, With: f.with}, true
 	}
 }
@@ -135,14 +187,13 @@ func (c *child) dependsOn(other *child) bool {
 
 // assemble builds the stage of a child from its resolved configuration.
 func (p *parser) assemble(c *child) {
-	d := c.of
-	codec, err := p.codec(d.spec.Config)
-	if err != nil {
-		return // reported when the configuration was checked
+	d, r := c.of, &c.resolved
+	at := d.pointer + "/with"
+	for _, problem := range r.problems {
+		p.problem(at+problem.Pointer, problem.Message, problem.Hint)
 	}
-	with, key, marks, err := codec.write(c.with)
-	if err != nil {
-		p.problem(d.pointer+"/with", fmt.Sprintf("configuration has no canonical form: %v", err), "")
+	if r.err != nil {
+		p.problem(at, fmt.Sprintf("configuration has no canonical form: %v", r.err), "")
 		return
 	}
 	where, _, _ := p.places.find(d.pointer)
@@ -150,7 +201,7 @@ func (p *parser) assemble(c *child) {
 	limit, _ := time.ParseDuration(timeout)
 	c.stage = Stage{
 		ID: c.id, Of: d.id, Dir: c.dir, Cell: c.cell, Kind: d.kind,
-		With: with, KeyConfig: key, Files: p.filesOf(d.pointer+"/with", marks),
+		With: r.with, KeyConfig: r.key, Files: p.filesOf(at, r.marks),
 		Timeout: limit, Retries: int(asInt(d.head["retries"])), ContinueOnFailure: d.head["on_failure"] == "continue",
 		Endpoint: c.endpoint, Pos: p.pos(where.at),
 	}

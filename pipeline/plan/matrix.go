@@ -21,8 +21,10 @@ type child struct {
 	needs   []*child // plan order
 	inputs  []childPort
 
-	with     map[string]any // resolved
+	with     map[string]any // resolved, once it is
 	endpoint *Endpoint
+	fits     bool // with fits its schema
+	resolved resolution
 	stage    Stage
 }
 

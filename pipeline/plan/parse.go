@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
@@ -51,7 +52,10 @@ type parser struct {
 	drafts    []*draft
 	byID      map[string]*draft
 	stats     map[string]fileState
-	codecs    map[schemas.ID]*codec
+
+	own     worker     // of the parser itself
+	workers []*worker  // see spread
+	peers   sync.Mutex // held while a kind looks at a stage that it does not depend on
 
 	plan *Plan
 }

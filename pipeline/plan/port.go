@@ -13,8 +13,8 @@ import (
 // bindPorts finds for each port the outputs that arrive on it: those that
 // inputs names, else those of the needs that have the port's schema.
 func (p *parser) bindPorts() {
-	for _, d := range p.drafts {
-		p.prepare(d)
+	for i, c := range p.checkDrafts() {
+		p.prepare(p.drafts[i], c)
 	}
 	for _, d := range p.drafts {
 		if d.kind == nil {

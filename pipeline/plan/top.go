@@ -58,7 +58,7 @@ func (p *parser) readTop() {
 
 // check fills the defaults of doc, the value at prefix, and reports its faults.
 func (p *parser) check(id schemas.ID, prefix string, doc map[string]any) {
-	c, err := p.codec(id)
+	c, err := p.own.codec(id)
 	if err == nil {
 		var faults []schemas.Fault
 		if faults, _, err = c.Check(doc); err == nil {

@@ -44,6 +44,7 @@ type execution struct {
 	pending []prov.Line // for the journal, from before there was one
 	mu      sync.Mutex  // guards pending
 
+	tool    func() (stage.Tool, error) // which program this is, found out once
 	resumed bool
 	halt    halt
 }
@@ -53,7 +54,7 @@ func (x *Executor) newExecution(p *plan.Plan, opt Options) (*execution, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &execution{x: x, plan: p, opt: opt, graph: g, began: x.now(), reader: prov.NewReader(x.Store)}
+	e := &execution{x: x, plan: p, opt: opt, graph: g, began: x.now(), reader: prov.NewReader(x.Store), tool: sync.OnceValues(x.tool)}
 	e.secrets = &stage.Secrets{Env: x.lookupEnv()}
 	e.halt.stop = make(chan struct{})
 	return e, nil

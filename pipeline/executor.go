@@ -27,7 +27,10 @@ type Executor struct {
 	Log       zerolog.Logger
 	Now       func() time.Time // time.Now; for what is written
 	Jobs      int              // the processors; stages that run at once
-	Tool      stage.Tool
+
+	// Tool tells which program this is, as every paper says; it is asked when the
+	// first is written, because hashing a binary takes its time.
+	Tool func() (stage.Tool, error)
 
 	LookupEnv func(name string) (string, bool) // os.LookupEnv
 	Exec      stage.CommandFunc
@@ -104,6 +107,13 @@ func (x *Executor) lookupEnv() func(string) (string, bool) {
 		return os.LookupEnv
 	}
 	return x.LookupEnv
+}
+
+func (x *Executor) tool() (stage.Tool, error) {
+	if x.Tool == nil {
+		return stage.Tool{}, nil
+	}
+	return x.Tool()
 }
 
 func (x *Executor) entropy() io.Reader {

@@ -669,3 +669,20 @@ type preflightStage struct{ labStage }
 func (preflightStage) Preflight(context.Context, stage.Env) error {
 	return errors.New(`program "judge" is not on the PATH`)
 }
+
+// A program that cannot tell which one it is executes nothing: nobody could
+// say later who made the evidence.
+func TestNothingIsExecutedByAProgramThatCannotBeNamed(t *testing.T) {
+	l := newLab(t)
+	l.x.Tool = func() (stage.Tool, error) { return stage.Tool{}, errors.New("read the running binary: gone") }
+	r, err := l.x.Run(t.Context(), l.plan("a see").Plan, Options{})
+	if err == nil || !strings.Contains(err.Error(), "read the running binary: gone") {
+		t.Errorf("got %v", err)
+	}
+	if r != nil && r.Exit == 0 {
+		t.Errorf("the run ended with %d", r.Exit)
+	}
+	if n := l.count("a"); n != 0 {
+		t.Errorf("a was executed %d times", n)
+	}
+}

@@ -238,7 +238,11 @@ func (e *execution) writePapers(ctx context.Context, r *Run) error {
 	if err := e.putAdded(ctx); err != nil {
 		return err
 	}
-	err := e.folder.journal.Append(prov.Line{Event: prov.RunFinished, Run: e.id, Status: r.Status, Exit: &r.Exit})
+	tool, err := e.tool()
+	if err != nil {
+		return err
+	}
+	err = e.folder.journal.Append(prov.Line{Event: prov.RunFinished, Run: e.id, Status: r.Status, Exit: &r.Exit})
 	if err == nil {
 		err = e.folder.journal.Sync()
 	}
@@ -250,7 +254,7 @@ func (e *execution) writePapers(ctx context.Context, r *Run) error {
 		return err
 	}
 	m := prov.Manifest{
-		Schema: prov.ManifestSchema, Run: e.id, Tool: e.x.Tool, Status: r.Status, Exit: r.Exit,
+		Schema: prov.ManifestSchema, Run: e.id, Tool: tool, Status: r.Status, Exit: r.Exit,
 		Plan:      prov.ManifestPlan{Name: e.plan.Name, Path: e.plan.File, SHA256: e.plan.Digest, ResolvedSHA256: e.plan.ResolvedDigest},
 		StartedAt: r.Started, FinishedAt: r.Finished, Files: files, JournalSHA256: e.folder.journal.Head(),
 		Limitations: prov.ManifestLimitations{Count: len(r.Limitations), SHA256: setSum},

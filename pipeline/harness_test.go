@@ -85,7 +85,7 @@ func (l *lab) reopen(hook disk.Hook) {
 	l.x = &Executor{
 		Workspace: l.dir, Store: s, Events: l.seen, Log: zerolog.Nop(), Jobs: 2, hook: hook,
 		Now:       func() time.Time { return start.Add(time.Duration(ticks.Add(1)) * time.Millisecond) },
-		Tool:      stage.Tool{Version: "test"},
+		Tool:      func() (stage.Tool, error) { return stage.Tool{Version: "test"}, nil },
 		LookupEnv: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 	}
 }

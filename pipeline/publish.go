@@ -88,7 +88,11 @@ func (a *attempt) write(ctx context.Context, result []byte) (digest.Digest, erro
 	if err != nil {
 		return sum, err
 	}
-	st, err := prov.StageStatement(result, a.e.x.Tool)
+	tool, err := a.e.tool()
+	if err != nil {
+		return sum, err
+	}
+	st, err := prov.StageStatement(result, tool)
 	if err != nil {
 		return sum, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +20,11 @@ func (e *execution) walk(ctx context.Context) (*Run, error) {
 	release := e.halt.watch(ctx, e.opt.Interrupt, func() {})
 	defer release()
 	var fault fault
-	if ok := e.preflight(ctx); ok {
+	if e.anythingOpen() {
+		_, err := e.tool() // or nothing is executed
+		fault.add(err)
+	}
+	if ok := fault.get() == nil && e.preflight(ctx); ok {
 		err := e.graph.Walk(e.x.jobs(), e.graph.exclusive, func(id string) {
 			n := e.graph.nodes[id]
 			fault.add(e.visit(ctx, n, fault.get() != nil))
@@ -31,6 +36,11 @@ func (e *execution) walk(ctx context.Context) (*Run, error) {
 	e.locks.release()
 	r, err := e.finish(context.WithoutCancel(ctx), fault.get())
 	return r, errors.Join(fault.get(), err)
+}
+
+// anythingOpen tells whether there are stages that may be executed.
+func (e *execution) anythingOpen() bool {
+	return slices.ContainsFunc(e.graph.order, func(n *node) bool { return n.outcome.status == "" })
 }
 
 // A fault is the first error of the executor itself.
@@ -203,9 +213,10 @@ func (e *execution) preflight(ctx context.Context) bool {
 
 // env is what every attempt of a stage may know of the world.
 func (e *execution) env(n *node) stage.Env {
+	tool, _ := e.tool() // without it no attempt is published
 	return stage.Env{
 		Log: e.x.Log, Now: e.x.now, Seed: stage.SeedOf(e.plan.Seed), Stage: n.ID, Cell: n.Cell, PlanDir: planDir(e.plan.File),
-		Progress: &stage.Progress{}, Exec: e.x.Exec, Secrets: e.secrets, Resources: &e.resources, Tool: e.x.Tool,
+		Progress: &stage.Progress{}, Exec: e.x.Exec, Secrets: e.secrets, Resources: &e.resources, Tool: tool,
 		Plan: stage.PlanIdentity{Name: e.plan.Name, SHA256: e.plan.Digest, ResolvedSHA256: e.plan.ResolvedDigest},
 		Stop: e.halt.stop, StopCause: func() error { return ErrInterrupted },
 	}

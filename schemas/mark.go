@@ -81,6 +81,20 @@ func below(s *jsonschema.Schema) []*jsonschema.Schema {
 
 func (m marker) bears(s *jsonschema.Schema) bool { return m.bearing[s] }
 
+// leads tells whether the value of a key can have a mark.
+func (m marker) leads(known []*jsonschema.Schema, name string) bool {
+	return slices.ContainsFunc(known, func(s *jsonschema.Schema) bool {
+		if len(s.PatternProperties) > 0 {
+			return slices.ContainsFunc(property([]*jsonschema.Schema{s}, name), m.bears)
+		}
+		if p, ok := s.Properties[name]; ok {
+			return m.bears(p)
+		}
+		extra, ok := s.AdditionalProperties.(*jsonschema.Schema)
+		return ok && m.bears(extra)
+	})
+}
+
 func (m marker) append(out []Mark, given []*jsonschema.Schema, v any, pointer string) []Mark {
 	if !slices.ContainsFunc(given, m.bears) {
 		return out
@@ -102,10 +116,15 @@ func (m marker) append(out []Mark, given []*jsonschema.Schema, v any, pointer st
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		for _, name := range sortedKeys(v) {
-			if ss := property(known, name); slices.ContainsFunc(ss, m.bears) {
-				out = m.append(out, ss, v[name], Join(pointer, name))
+		var names []string
+		for name := range v {
+			if m.leads(known, name) {
+				names = append(names, name)
 			}
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			out = m.append(out, property(known, name), v[name], Join(pointer, name))
 		}
 	case []any:
 		for i, e := range v {

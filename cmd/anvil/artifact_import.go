@@ -59,9 +59,7 @@ func (a *app) artifactImport(ctx context.Context, file string, f *artifactImport
 		return err
 	}
 	defer x.Store.Close()
-	if x.Tool, err = toolIdentity(); err != nil {
-		return err
-	}
+	x.Tool = toolIdentity
 	x.Events = &plainLines{w: a.stderr, quiet: true}
 	run, err := x.Run(ctx, p, pipeline.Options{})
 	if err != nil {

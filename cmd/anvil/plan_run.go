@@ -69,7 +69,7 @@ func (a *app) planRun(ctx context.Context, file string, f *planRunFlags) error {
 	if f.jobs < 0 {
 		return usagef("--jobs %d: want 1 or more, or 0 for one a core", f.jobs)
 	}
-	go func() { _, _ = toolIdentity() }() // hashes the binary while the plan and its base are read; the error comes again
+	go func() { _, _ = toolIdentity() }() // hashes the binary while the plan is read and decided; the error comes again
 	src, err := readBounded(file, maxPlan)
 	if err != nil {
 		return &exitError{code: exitUsage, name: "unreadable", err: err}
@@ -86,9 +86,7 @@ func (a *app) planRun(ctx context.Context, file string, f *planRunFlags) error {
 	if p, err = a.onBase(ctx, x, p, f); err != nil {
 		return planError(err)
 	}
-	if x.Tool, err = toolIdentity(); err != nil {
-		return err
-	}
+	x.Tool = toolIdentity
 	ctx, stop := interruptible(ctx, &f.opt)
 	defer stop()
 	run, err := x.Run(ctx, p, f.opt)

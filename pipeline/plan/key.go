@@ -82,7 +82,11 @@ func (c *codec) part(name string, v any, text []byte, mark func() []schemas.Mark
 	if name != "" {
 		pointer = schemas.Join("", name)
 	}
-	if drop := dropped(marks); !drop[pointer] {
+	switch drop := dropped(marks); {
+	case drop[pointer]:
+	case len(drop) == 0 && plainlyCanonical(v):
+		p.key = []byte(id[len(name)+1:])
+	default:
 		text, err := canonicalOf(without(v, pointer, drop))
 		if err != nil {
 			return codedPart{}, err

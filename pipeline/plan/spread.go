@@ -30,6 +30,16 @@ func (w *worker) codec(id schemas.ID) (*codec, error) {
 	return c, nil
 }
 
+// check fills the defaults of doc and returns its faults.
+func (w *worker) check(id schemas.ID, doc map[string]any) ([]schemas.Fault, error) {
+	c, err := w.codec(id)
+	if err != nil {
+		return nil, err
+	}
+	faults, _, err := c.Check(doc)
+	return faults, err
+}
+
 // spreadFrom is how many stages are worth a second worker.
 const spreadFrom = 32
 

@@ -58,16 +58,15 @@ func (p *parser) readTop() {
 
 // check fills the defaults of doc, the value at prefix, and reports its faults.
 func (p *parser) check(id schemas.ID, prefix string, doc map[string]any) {
-	c, err := p.own.codec(id)
-	if err == nil {
-		var faults []schemas.Fault
-		if faults, _, err = c.Check(doc); err == nil {
-			p.faults(prefix, faults)
-		}
-	}
+	faults, err := p.own.check(id, doc)
+	p.report(prefix, faults, err)
+}
+
+func (p *parser) report(prefix string, faults []schemas.Fault, err error) {
 	if err != nil {
 		p.problem(prefix, err.Error(), "")
 	}
+	p.faults(prefix, faults)
 }
 
 // shallow keeps of a collection of mappings what the plan's own schema says:
@@ -124,10 +123,14 @@ func (p *parser) stageHeads(v any, where *place, s *scope) []map[string]any {
 }
 
 func (p *parser) checkStageHeads() {
-	for i, head := range p.heads {
-		if head != nil {
-			p.check(stageSchema, "/stages/"+strconv.Itoa(i), head)
+	faults, errs := make([][]schemas.Fault, len(p.heads)), make([]error, len(p.heads))
+	p.spread(len(p.heads), func(w *worker, i int) {
+		if p.heads[i] != nil {
+			faults[i], errs[i] = w.check(stageSchema, p.heads[i])
 		}
+	})
+	for i := range p.heads {
+		p.report("/stages/"+strconv.Itoa(i), faults[i], errs[i])
 	}
 }
 

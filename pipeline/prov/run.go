@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"anvil/pipeline/digest"
 )
 
@@ -51,7 +53,7 @@ func EncodeManifest(m Manifest) ([]byte, error) {
 // DecodeManifest reads a run.json.
 func DecodeManifest(b []byte) (*Manifest, error) {
 	m := new(Manifest)
-	if err := json.Unmarshal(b, m); err != nil {
+	if err := jsonv2.Unmarshal(b, m); err != nil {
 		return nil, fmt.Errorf("%s: %w", ManifestName, err)
 	}
 	if m.Schema != ManifestSchema {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"anvil/schemas"
 )
@@ -23,24 +24,34 @@ type graderType struct {
 
 // graders is the table: a new type of grader is one file and one line here.
 func graders() []graderType {
-	return []graderType{
-		equalsGrader,
-		containsGrader,
-		startsWithGrader,
-		regexGrader,
-		choiceGrader,
-		numberGrader,
-		jsonGrader,
-		evidenceFieldsGrader,
-		toolCallGrader,
-		finishReasonGrader,
-		lengthGrader,
-		wordsGrader,
-		latencyGrader,
-		allGrader(),
-		anyGrader(),
-		atLeastGrader(),
-	}
+	tabled.once.Do(func() {
+		tabled.types = []graderType{
+			equalsGrader,
+			containsGrader,
+			startsWithGrader,
+			regexGrader,
+			choiceGrader,
+			numberGrader,
+			jsonGrader,
+			evidenceFieldsGrader,
+			toolCallGrader,
+			finishReasonGrader,
+			lengthGrader,
+			wordsGrader,
+			latencyGrader,
+			allGrader(),
+			anyGrader(),
+			atLeastGrader(),
+		}
+	})
+	return tabled.types
+}
+
+// tabled keeps the table, which cannot be a variable's first value: graders of
+// graders look their members up in it.
+var tabled struct {
+	once  sync.Once
+	types []graderType
 }
 
 // later are types that plans may name and this version does not have.
@@ -246,9 +257,13 @@ func fillGrader(m map[string]any) (graderType, error) {
 		delete(m, key)
 	}
 	for key, value := range known {
-		if m[key] == nil {
-			m[key] = value
+		if m[key] != nil {
+			continue
 		}
+		if list, ok := value.([]any); ok {
+			value = slices.Clone(list) // the next grader gets its own
+		}
+		m[key] = value
 	}
 	return t, nil
 }

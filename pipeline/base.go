@@ -43,12 +43,12 @@ func (x *Executor) FindBase(ctx context.Context, planName string, needs map[stri
 		return baseOf(r)
 	}
 	wanted := takenOver(needs, opt)
-	ids, err := prov.RunIDs(x.Workspace)
+	ids, err := prov.NewestRuns(x.Workspace)
 	if err != nil {
 		return nil, err
 	}
 	reader := prov.NewReader(x.Store)
-	for _, id := range ids {
+	for id := range ids {
 		if name, _, _ := prov.SplitRunID(id); name != planName {
 			continue
 		}

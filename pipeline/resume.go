@@ -51,11 +51,11 @@ func (x *Executor) unfinished(planName, resume string) (*prov.Run, error) {
 		}
 		return r, nil
 	}
-	ids, err := prov.RunIDs(x.Workspace)
+	ids, err := prov.NewestRuns(x.Workspace)
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range ids {
+	for id := range ids {
 		if name, _, _ := prov.SplitRunID(id); name != planName {
 			continue
 		}

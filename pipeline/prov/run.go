@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -131,18 +133,18 @@ func findRun(workspace, name string) (string, error) {
 			return filepath.Join(runs, name), nil
 		}
 	}
-	ids, err := RunIDs(workspace)
+	ids, err := NewestRuns(workspace)
 	if err != nil {
 		return "", err
 	}
 	if name == Latest {
-		if len(ids) == 0 {
-			return "", fmt.Errorf("run %q: %s holds none: %w", name, runs, ErrNoRun)
+		for id := range ids {
+			return filepath.Join(runs, id), nil
 		}
-		return filepath.Join(runs, ids[0]), nil
+		return "", fmt.Errorf("run %q: %s holds none: %w", name, runs, ErrNoRun)
 	}
 	var fits []string
-	for _, id := range ids {
+	for id := range ids {
 		if name != "" && strings.HasPrefix(id, name) {
 			fits = append(fits, id)
 		}
@@ -215,7 +217,43 @@ func SplitRunID(id string) (plan string, began time.Time, ok bool) {
 
 // RunIDs lists the runs of a workspace, the one begun last first.
 func RunIDs(workspace string) ([]string, error) {
-	folder, err := os.OpenRoot(filepath.Join(workspace, RunsFolder))
+	runs, err := NewestRuns(workspace)
+	if err != nil {
+		return nil, err
+	}
+	return slices.AppendSeq([]string{}, runs), nil
+}
+
+// NewestRuns yields the runs of a workspace, the one begun last first. Who
+// stops early reads few of their journals: ids are exact to the second, and only
+// where two share one is the journal asked.
+func NewestRuns(workspace string) (iter.Seq[string], error) {
+	dir := filepath.Join(workspace, RunsFolder)
+	entries, err := readFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	bySecond := map[time.Time][]string{}
+	for _, e := range entries {
+		if _, began, ok := SplitRunID(e.Name()); ok && e.IsDir() {
+			bySecond[began] = append(bySecond[began], e.Name())
+		}
+	}
+	seconds := slices.SortedFunc(maps.Keys(bySecond), func(a, b time.Time) int { return b.Compare(a) })
+	return func(yield func(string) bool) {
+		for _, second := range seconds {
+			for _, id := range newestFirst(dir, second, bySecond[second]) {
+				if !yield(id) {
+					return
+				}
+			}
+		}
+	}, nil
+}
+
+// readFolder lists a folder of runs; one that is not there is empty.
+func readFolder(dir string) ([]fs.DirEntry, error) {
+	folder, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -227,36 +265,31 @@ func RunIDs(workspace string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
 	}
-	type run struct {
-		id    string
-		began time.Time
+	return entries, nil
+}
+
+// newestFirst sorts runs that began in the same second.
+func newestFirst(dir string, second time.Time, ids []string) []string {
+	if len(ids) == 1 {
+		return ids
 	}
-	var runs []run
-	seconds := map[time.Time]int{}
-	for _, e := range entries {
-		_, began, ok := SplitRunID(e.Name())
-		if !e.IsDir() || !ok {
+	began := make(map[string]time.Time, len(ids))
+	folder, err := os.OpenRoot(dir)
+	if err == nil {
+		defer folder.Close()
+	}
+	for _, id := range ids {
+		began[id] = second
+		if err != nil {
 			continue
 		}
-		runs = append(runs, run{e.Name(), began})
-		seconds[began]++
-	}
-	// Ids are exact to the second; only where two share one is the journal asked.
-	for i, r := range runs {
-		if seconds[r.began] > 1 {
-			if l, ok := firstLine(folder, path.Join(r.id, JournalName)); ok {
-				runs[i].began = l.At
-			}
+		if l, ok := firstLine(folder, path.Join(id, JournalName)); ok {
+			began[id] = l.At
 		}
 	}
-	slices.SortFunc(runs, func(a, b run) int {
-		return cmp.Or(b.began.Compare(a.began), cmp.Compare(b.id, a.id))
+	return slices.SortedFunc(slices.Values(ids), func(a, b string) int {
+		return cmp.Or(began[b].Compare(began[a]), cmp.Compare(a, b))
 	})
-	ids := make([]string, len(runs))
-	for i, r := range runs {
-		ids[i] = r.id
-	}
-	return ids, nil
 }
 
 // firstLine returns the line that a journal begins with, which says when the

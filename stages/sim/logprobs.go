@@ -36,7 +36,7 @@ func (r *request) alternatives(token string) []map[string]any {
 	for i := range r.topLogprobs {
 		t := token
 		if i > 0 {
-			t = " " + plainWords[(tokenID(token)+i)%len(plainWords)]
+			t = plainWords[(tokenID(token)+i)%len(plainWords)]
 		}
 		out = append(out, probability(t, logprob(token, i)))
 	}

@@ -195,7 +195,7 @@ func (s *sender) hang(ctx context.Context) error {
 // drip sends a token again and again.
 func (s *sender) drip(ctx context.Context) error {
 	for n := 1; ; n++ {
-		s.chunk.tokens([]string{" " + plainWords[n%len(plainWords)]}, false, false)
+		s.chunk.tokens([]string{plainWords[n%len(plainWords)]}, false, false)
 		s.engine.tokens.Add(1)
 		if err := s.repeat(ctx, n, dripEvery); err != nil {
 			return err

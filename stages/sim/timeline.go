@@ -65,19 +65,19 @@ type pace struct {
 func newPace(cfg Config, seq int, a Arrival) pace {
 	m := newMetronome(cfg, seq)
 	at := m.step(float64(a.Prompt-a.Cached) / cfg.PrefillTokS)
-	group := func(tokens int) (ends []time.Duration) {
+	count := func(tokens int) int { return (tokens + cfg.TokensPerEvent - 1) / cfg.TokensPerEvent }
+	reasoning := count(a.Reasoning)
+	events := make([]time.Duration, 0, reasoning+count(a.Content))
+	for _, tokens := range []int{a.Reasoning, a.Content} {
 		for done := 0; done < tokens; {
 			for range min(cfg.TokensPerEvent, tokens-done) {
 				at += m.step(1 / cfg.DecodeTokS)
 				done++
 			}
-			ends = append(ends, at)
+			events = append(events, at)
 		}
-		return ends
 	}
-	reasoning := group(a.Reasoning)
-	events := append(reasoning, group(a.Content)...)
-	return pace{reasoning: len(reasoning), events: events, end: at}
+	return pace{reasoning: reasoning, events: events, end: at}
 }
 
 // cut returns the pace of a request that ends with its n-th event.

@@ -30,7 +30,7 @@ func TestReadingOnSeveralProcessorsChangesNothing(t *testing.T) {
 	for name, src := range map[string]string{
 		"stages":   tall(300),
 		"children": wide(12),
-		"faults":   strings.ReplaceAll(tall(300), "model: m1", "modle: m1"),
+		"faults":   strings.ReplaceAll(tall(300), "model: m1", "mdl: m1"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			resolved, faults := read(src, 1)

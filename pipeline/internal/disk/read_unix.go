@@ -23,7 +23,7 @@ func ReadSmall(path string, buf []byte, limit int64) (b []byte, size int64, err 
 	if err != nil {
 		return failed("open", err)
 	}
-	defer syscall.Close(fd)
+	defer func() { _ = syscall.Close(fd) }() // nothing was written
 	var st syscall.Stat_t
 	if _, err := retry(func() (int, error) { return 0, syscall.Fstat(fd, &st) }); err != nil {
 		return failed("stat", err)

@@ -58,7 +58,7 @@ func holds(s *jsonschema.Schema, v any) bool {
 		return false
 	case unsure:
 	}
-	return s.Validate(v) == nil
+	return ask(s, v) == nil
 }
 
 func isScalar(v any) bool {
@@ -73,6 +73,12 @@ func sameScalar(a, b any) bool {
 	an, aok := a.(json.Number)
 	bn, bok := b.(json.Number)
 	if aok && bok {
+		if an == bn {
+			return true
+		}
+		if !inRange(an) || !inRange(bn) {
+			return false
+		}
 		x, ok1 := new(big.Rat).SetString(an.String())
 		y, ok2 := new(big.Rat).SetString(bn.String())
 		return ok1 && ok2 && x.Cmp(y) == 0

@@ -38,16 +38,23 @@ func Faults(id ID, doc any) ([]Fault, error) {
 }
 
 func faultsOf(s *jsonschema.Schema, doc any) ([]Fault, error) {
-	if judge(s, doc) == accepted {
+	if allInRange(doc) && judge(s, doc) == accepted {
 		return nil, nil
 	}
 	var out []Fault
-	if err := s.Validate(doc); err != nil {
+	if err := ask(s, doc); err != nil {
 		var ve *jsonschema.ValidationError
-		if !errors.As(err, &ve) {
+		var re *rangeError
+		switch {
+		case errors.As(err, &ve):
+			out = appendFaults(out, ve, doc)
+		case errors.As(err, &re):
+			for _, v := range re.violations {
+				out = append(out, Fault{Pointer: v.Pointer, Message: v.Message, Hint: outOfRangeHint})
+			}
+		default:
 			return nil, err
 		}
-		out = appendFaults(out, ve, doc)
 	}
 	return sortFaults(appendKeyFaults(out, []*jsonschema.Schema{s}, doc, "")), nil
 }

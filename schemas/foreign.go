@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 
@@ -21,6 +22,17 @@ func ParseForeign(src []byte) (*Foreign, error) {
 	c.LoadURL = func(url string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("the schema refers to %q: it must stand alone", url)
 	}
+	// The library checks the schema as well: no number of it may be one at which
+	// it panics, or which it would drop.
+	dec := json.NewDecoder(bytes.NewReader(src))
+	dec.UseNumber()
+	var doc any
+	if err := dec.Decode(&doc); err != nil {
+		return nil, fmt.Errorf("not JSON: %w", err)
+	}
+	if bad := appendOutOfRange(nil, doc, ""); len(bad) > 0 {
+		return nil, bad[0]
+	}
 	if err := c.AddResource(base+name, bytes.NewReader(src)); err != nil {
 		return nil, err
 	}
@@ -33,7 +45,7 @@ func ParseForeign(src []byte) (*Foreign, error) {
 
 // Validate returns every violation, sorted by pointer.
 func (f *Foreign) Validate(doc any) []Violation {
-	vs, err := violations(f.s.Validate(doc))
+	vs, err := violations(ask(f.s, doc))
 	if err != nil {
 		return []Violation{{Message: err.Error()}}
 	}

@@ -26,22 +26,27 @@ func (v Violation) Error() string {
 
 // Validate checks doc, which holds maps, slices, strings, booleans, nil and
 // numbers (json.Number keeps them exact), against the schema and returns every
-// violation, sorted by pointer, then keyword. The error is for a schema that is
+// violation, sorted by pointer, then keyword: of a document with numbers that no
+// double holds, these alone. The error is for a schema that is
 // missing or does not compile.
 func Validate(id ID, doc any) ([]Violation, error) {
 	s, err := Compile(id)
 	if err != nil {
 		return nil, err
 	}
-	if judge(s, doc) == accepted {
+	if allInRange(doc) && judge(s, doc) == accepted {
 		return nil, nil
 	}
-	return violations(s.Validate(doc))
+	return violations(ask(s, doc))
 }
 
 func violations(err error) ([]Violation, error) {
 	if err == nil {
 		return nil, nil
+	}
+	var re *rangeError
+	if errors.As(err, &re) {
+		return re.violations, nil
 	}
 	var ve *jsonschema.ValidationError
 	if !errors.As(err, &ve) {

@@ -137,6 +137,16 @@ func TestABadManifestIsAnError(t *testing.T) {
 	}
 }
 
+// The number is legal JSON, and as a fraction too large to be made.
+func TestAManifestWithASizeThatNoDoubleHoldsIsAnErrorThatNamesIt(t *testing.T) {
+	b := bench(t, map[string]any{"path": "ckpt", "manifest": "manifest.json"})
+	const src = `{"schema": "anvil.weights-manifest/v1", "files": [{"path": "a", "size": 1e2000000, "sha256": "x"}]}`
+	b.Files["/manifest"] = kindtest.Artifact("anvil.file/v1", "manifest.json", []byte(src))
+	if _, err := b.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "/files/0/size") {
+		t.Errorf("got %v, want an error that names /files/0/size", err)
+	}
+}
+
 func TestWhatIsNotBuiltIsAProblemAndNotIgnored(t *testing.T) {
 	tests := map[string]struct {
 		with    map[string]any

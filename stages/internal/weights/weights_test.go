@@ -183,6 +183,8 @@ func TestParseManifestRefuses(t *testing.T) {
 		"unsorted":     doc(entry("b") + "," + entry("a")),
 		"twice":        doc(entry("a") + "," + entry("a")),
 		"upper digest": doc(strings.ToUpper(entry("a"))),
+		"huge size":    strings.Replace(doc(entry("a")), `"size": 0`, `"size": 1e2000000`, 1),
+		"tiny size":    strings.Replace(doc(entry("a")), `"size": 0`, `"size": 1e-2000000`, 1),
 		"other schema": strings.Replace(doc(entry("a")), "manifest/v1", "manifest/v9", 1),
 	} {
 		if _, err := ParseManifest([]byte(src)); err == nil {

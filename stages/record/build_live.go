@@ -82,8 +82,9 @@ func BuildLiveRun(in LiveRunInput) ([]byte, error) {
 	var slo, goodput any
 	if in.TTFTSLOMS != nil {
 		slo = wholeOrFloat(*in.TTFTSLOMS)
-		if in.DurationS > 0 {
-			goodput = round3(float64(within) / in.DurationS)
+		// A reader has no other duration than the one that is stated.
+		if duration > 0 {
+			goodput = round3(float64(within) / duration)
 		}
 	}
 	return jsontree.Renderer{}.Render(jsontree.Obj{

@@ -289,6 +289,40 @@ func TestLiveRunIsRebuiltByteForByte(t *testing.T) {
 	}
 }
 
+// 43 requests in 0.0375 s: 1146.667 of the exact duration, 1131.579 of the 0.038
+// that a reader sees.
+func TestLiveGoodputIsDividedByTheDurationThatIsStated(t *testing.T) {
+	in := LiveRunInput{DurationS: 0.0375, TTFTSLOMS: new(500.0)}
+	for range 43 {
+		in.Requests = append(in.Requests, LiveRequest{E2EMS: 20, TTFTMS: 10})
+	}
+	got, err := BuildLiveRun(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(got, []byte(`"duration_s": 0.038`)) || !bytes.Contains(got, []byte(`"ttft_goodput_rps": 1131.579`)) {
+		t.Errorf("goodput of another duration:\n%.200s", got)
+	}
+	if r := CheckReader("live", bytes.NewReader(got), Options{}); !r.OK {
+		t.Errorf("%s", describe(r))
+	}
+	exact := bytes.Replace(got, []byte("1131.579"), []byte("1146.667"), 1)
+	if r := CheckReader("live", bytes.NewReader(exact), Options{}); r.OK {
+		t.Error("a goodput of a duration that the record does not state passes")
+	}
+}
+
+// A phase of less than half a millisecond has no duration to divide by.
+func TestLiveGoodputOfNoStatedDurationIsNull(t *testing.T) {
+	got, err := BuildLiveRun(LiveRunInput{DurationS: 0.0004, TTFTSLOMS: new(500.0), Requests: []LiveRequest{{E2EMS: 0.4, TTFTMS: 0.2}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(got, []byte(`"ttft_goodput_rps": null`)) {
+		t.Errorf("%.200s", got)
+	}
+}
+
 func TestPeakInflight(t *testing.T) {
 	for want, spans := range map[int][]Span{
 		0: nil,

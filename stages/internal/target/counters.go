@@ -3,7 +3,10 @@ package target
 import (
 	"context"
 	"io"
+	"maps"
+	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,23 +61,32 @@ func parseCounters(r io.Reader) Counters {
 		return nil
 	}
 	out := Counters{}
-	for name, f := range families {
+	for _, name := range slices.Sorted(maps.Keys(families)) { // cut at the same name before and after
 		if len(out) == maxCounters {
 			break
 		}
-		for _, m := range f.GetMetric() {
-			switch {
-			case f.GetType() == dto.MetricType_COUNTER:
-				out[name] += m.GetCounter().GetValue()
-			case f.GetType() == dto.MetricType_UNTYPED && strings.HasSuffix(name, "_total"):
-				out[name] += m.GetUntyped().GetValue()
-			}
+		if sum, ok := total(name, families[name]); ok {
+			out[name] = sum
 		}
 	}
 	if len(out) == 0 {
 		return nil
 	}
 	return out
+}
+
+// total adds a family's counters up. What is no counter has none, and neither
+// has one that is not finite: no document can hold it.
+func total(name string, f *dto.MetricFamily) (sum float64, ok bool) {
+	for _, m := range f.GetMetric() {
+		switch {
+		case f.GetType() == dto.MetricType_COUNTER:
+			sum, ok = sum+m.GetCounter().GetValue(), true
+		case f.GetType() == dto.MetricType_UNTYPED && strings.HasSuffix(name, "_total"):
+			sum, ok = sum+m.GetUntyped().GetValue(), true
+		}
+	}
+	return sum, ok && !math.IsNaN(sum) && !math.IsInf(sum, 0)
 }
 
 // requestCounters are the counters by which engines count requests: SGLang when

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// engineWith answers chats with one word, and the paths that are listed.
-func engineWith(t *testing.T, paths map[string]http.HandlerFunc) *httptest.Server {
+// serverWith answers chats with one word, and the paths that are listed.
+func serverWith(t *testing.T, paths map[string]http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, _ *http.Request) {
@@ -30,7 +30,7 @@ func text(body string) http.HandlerFunc {
 // What a server says of itself does not cost what was measured of it.
 func TestACounterThatIsNotFiniteLosesNoMeasurement(t *testing.T) {
 	for _, value := range []string{"NaN", "+Inf", "-Inf"} {
-		s := engineWith(t, map[string]http.HandlerFunc{"GET /metrics": text("# TYPE x_total counter\nx_total " + value + "\n# TYPE y_total counter\ny_total 4\n")})
+		s := serverWith(t, map[string]http.HandlerFunc{"GET /metrics": text("# TYPE x_total counter\nx_total " + value + "\n# TYPE y_total counter\ny_total 4\n")})
 		b := newBench(t, map[string]any{"base_url": s.URL + "/v1", "sim": nil}, map[string]any{"load": closed(1, 2), "max_tokens": 8})
 		p, err := b.run(t.Context())
 		if err != nil {

@@ -32,7 +32,7 @@ func (c *checker) eachLine(lines *LineReader, row func(v jsontree.Value, pointer
 				c.problem(at, "lines.incomplete", jsontree.Value{}, nil, "incomplete: line %d stops in the middle, and the footer is missing", lines.Line())
 				return jsontree.Value{}, rows
 			}
-			c.problem(at, faultRule(err), jsontree.Value{}, nil, "line %d: %v", lines.Line(), err)
+			c.problem(at, faultRule(err), jsontree.Value{}, nil, "line %d: %v", lines.Line(), inLine(err))
 			rows++
 			continue
 		}

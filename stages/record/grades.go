@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 
 	"anvil/pipeline/digest"
 	"anvil/schemas"
@@ -106,10 +105,9 @@ func WriteGrades(w io.Writer, header GradesHeader, rows []Grade, footer GradesFo
 
 // A GradesReader reads grades.jsonl, plain or zstd, one line at a time.
 type GradesReader struct {
-	lines  *LineReader
+	rows[Grade]
 	header GradesHeader
-	footer *GradesFooter
-	rows   int
+	last   *GradesFooter
 }
 
 // NewGradesReader reads the header. Close the reader; src stays open.
@@ -118,74 +116,35 @@ func NewGradesReader(src io.Reader) (*GradesReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &GradesReader{lines: lines}
-	line, err := lines.Next()
-	switch {
-	case errors.Is(err, io.EOF):
-		err = errors.New("line 1: the file is empty, want a header")
-	case err == nil:
-		err = json.Unmarshal(line, &r.header)
-		if err == nil && r.header.Schema != GradesSchema {
-			err = fmt.Errorf("schema is %q, want %q", r.header.Schema, GradesSchema)
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("line 1: header: %w", err), lines.Close())
+	r := &GradesReader{}
+	r.rows = rows[Grade]{lines: lines, what: "grade", decode: decodeGrade, footer: r.end}
+	if err := readHeader(lines, GradesSchema, &r.header, &r.header.Schema); err != nil {
+		return nil, errors.Join(err, lines.Close())
 	}
 	return r, nil
+}
+
+func decodeGrade(line []byte) (g Grade, err error) {
+	err = decodeStrict(line, &g)
+	return g, err
+}
+
+func (r *GradesReader) end(line []byte) (lines int, err error) {
+	var f GradesFooter
+	if err := decodeStrict(line, &f); err != nil {
+		return 0, err
+	}
+	r.last = &f
+	return f.Lines, nil
 }
 
 // Header is the first line.
 func (r *GradesReader) Header() GradesHeader { return r.header }
 
 // Footer is the last line; nil until All has come to it.
-func (r *GradesReader) Footer() *GradesFooter { return r.footer }
-
-// Close releases what the reader holds.
-func (r *GradesReader) Close() error { return r.lines.Close() }
-
-// All yields the grades in the file's order. An error ends it and names the
-// line; a file that was cut off yields ErrIncomplete.
-func (r *GradesReader) All() iter.Seq2[Grade, error] {
-	return func(yield func(Grade, error) bool) {
-		for {
-			g, err := r.next()
-			if errors.Is(err, io.EOF) {
-				return
-			}
-			if !yield(g, err) || err != nil {
-				return
-			}
-		}
+func (r *GradesReader) Footer() *GradesFooter {
+	if !r.ended {
+		return nil
 	}
-}
-
-func (r *GradesReader) next() (Grade, error) {
-	line, err := r.lines.Next()
-	switch {
-	case errors.Is(err, io.EOF) && r.footer != nil:
-		return Grade{}, io.EOF
-	case errors.Is(err, io.EOF):
-		return Grade{}, fmt.Errorf("line %d: %w", r.lines.Line(), ErrIncomplete)
-	case err != nil:
-		return Grade{}, err
-	case r.footer != nil:
-		return Grade{}, fmt.Errorf("line %d: content after the footer", r.lines.Line())
-	case isFooter(line):
-		var f GradesFooter
-		if err := json.Unmarshal(line, &f); err != nil {
-			return Grade{}, fmt.Errorf("line %d: footer: %w", r.lines.Line(), err)
-		}
-		if f.Lines != r.rows {
-			return Grade{}, fmt.Errorf("line %d: footer: it counts %d lines, the file has %d", r.lines.Line(), f.Lines, r.rows)
-		}
-		r.footer = &f
-		return r.next()
-	}
-	var g Grade
-	if err := json.Unmarshal(line, &g); err != nil {
-		return Grade{}, fmt.Errorf("line %d: grade: %w", r.lines.Line(), err)
-	}
-	r.rows++
-	return g, nil
+	return r.last
 }

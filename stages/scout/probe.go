@@ -3,47 +3,25 @@ package scout
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
+	"anvil/stages/internal/engine"
 	"anvil/stages/internal/target"
 )
 
-// probeLimit bounds one probe, and maxFact how much of its answer is taken in.
-const (
-	probeLimit = 10 * time.Second
-	maxFact    = 4 << 20
-)
+// probeLimit bounds one probe.
+const probeLimit = 10 * time.Second
 
 // A prober asks an endpoint whether it is there.
 type prober struct {
 	target *target.Target
-	client *http.Client
-}
-
-func newProber(t *target.Target) *prober {
-	return &prober{target: t, client: t.HTTP(probeLimit)}
+	asker  *target.Asker
 }
 
 func (p *prober) get(ctx context.Context, url string) (status int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, probeLimit)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return 0, err
-	}
-	req.Header = p.target.Header.Clone()
-	req.Header.Del("Content-Type")
-	req.Header.Set("Accept", "application/json, text/plain;q=0.9, */*;q=0.5")
-	resp, err := p.client.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	// Read it, so that the connection can be used again.
-	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxFact))
-	return resp.StatusCode, err
+	status, _, err = p.asker.Ask(ctx, engine.Question{Method: http.MethodGet, URL: url, Limit: probeLimit})
+	return status, err
 }
 
 func (p *prober) look(ctx context.Context) (url string, status int, err error) {

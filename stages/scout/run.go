@@ -59,14 +59,14 @@ func (s scout) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *sta
 	if doc.Weights, err = s.weights(ctx, in); err != nil {
 		return err
 	}
-	p := newProber(t)
-	defer p.client.CloseIdleConnections()
+	p := &prober{target: t, asker: t.Asker()}
+	defer p.asker.Close()
 	if doc.Ready, err = s.await(env, p).wait(ctx, env.Stop); err != nil {
 		return s.notReady(env, err)
 	}
-	doc.Facts = t.Protocol.Probe(ctx, p.client.Transport, t.Header)
+	doc.Facts = p.asker.Facts(ctx)
 	doc.ContextWindow = doc.Facts.ContextWindow
-	doc.learn(ctx, t)
+	doc.learn(ctx, p.asker)
 	source, err := s.source(ctx, in, doc.BytesPerToken)
 	if err != nil {
 		return err
@@ -151,9 +151,9 @@ const (
 )
 
 // learn asks the engine's own tokenizer how long its tokens are.
-func (d *document) learn(ctx context.Context, t *target.Target) {
+func (d *document) learn(ctx context.Context, a *target.Asker) {
 	sample := prompt.Sample()
-	if n, ok := t.Tokens(ctx, sample); ok {
+	if n, ok := a.Tokens(ctx, sample); ok {
 		ratio, from := float64(len(sample))/float64(n), fromTokenize
 		d.BytesPerToken, d.TokensFrom = &ratio, &from
 	}

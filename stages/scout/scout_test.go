@@ -1,6 +1,7 @@
 package scout
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -267,7 +268,7 @@ func TestWaitingSaysWhatFor(t *testing.T) {
 			stop := make(chan struct{})
 			told := make(chan error, 1)
 			v := vigil{
-				prober: newProber(open), timeout: time.Minute, interval: time.Hour, word: 50 * time.Millisecond,
+				prober: &prober{open, open.Asker()}, timeout: time.Minute, interval: time.Hour, word: 50 * time.Millisecond,
 				say: func(why error) {
 					if strings.Contains(why.Error(), tt.want) { // not before the first probe has ended
 						told <- why
@@ -385,5 +386,56 @@ func TestLogprobsThatDoNotComeHaveAReason(t *testing.T) {
 				t.Errorf("passed %v, %d answers, findings %v", c.Passed, len(c.Answers), p.Findings)
 			}
 		})
+	}
+}
+
+// compressing serves everything in gzip to whoever accepts it.
+func compressing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Accept-Encoding") != "gzip" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		defer z.Close()
+		next.ServeHTTP(zipped{w, z}, r)
+	})
+}
+
+type zipped struct {
+	http.ResponseWriter
+	z *gzip.Writer
+}
+
+func (z zipped) Write(b []byte) (int, error) { return z.z.Write(b) }
+
+// Compression is asked of what is measured. What the endpoint says of itself is
+// read all the same.
+func TestCompressionHidesNoFacts(t *testing.T) {
+	mux := http.NewServeMux()
+	for path, h := range map[string]http.HandlerFunc{
+		"/health": say(200, ""), "/version": say(200, `{"version":"1.2.3"}`), "/tokenize": say(200, `{"count":200}`),
+		"/v1/models":           say(200, `{"data":[{"id":"m","max_model_len":2048,"owned_by":"vllm"}]}`),
+		"/v1/chat/completions": stream(hello, finish, "[DONE]"),
+	} {
+		mux.HandleFunc(path, h)
+	}
+	s := httptest.NewServer(compressing(mux))
+	t.Cleanup(s.Close)
+	for _, compression := range []bool{false, true} {
+		e := at(s.URL + "/v1")
+		e["compression"] = compression
+		b := kindtest.New(t, Kind, e, map[string]any{"requests": 1, "canary": "off", "gate": map[string]any{"model_listed": true}})
+		doc, p, err := run(t, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if doc.Facts.Version == nil || *doc.Facts.Version != "1.2.3" || doc.ContextWindow == nil || *doc.ContextWindow != 2048 || len(p.Findings) > 0 {
+			t.Errorf("compression %v: unknown %v, findings %v", compression, doc.Facts.Unknown, p.Findings)
+		}
+		if doc.TokensFrom == nil || *doc.TokensFrom != fromTokenize || doc.Outcomes[record.OutcomeOK] != 1 {
+			t.Errorf("compression %v: tokens from %v, outcomes %v", compression, doc.TokensFrom, doc.Outcomes)
+		}
 	}
 }

@@ -1,22 +1,17 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
 	"anvil/stages/internal/engine/jsonview"
 )
 
-// Bounds of one question.
-const (
-	maxFact   = 4 << 20 // bytes of its answer that are read
-	factLimit = 10 * time.Second
-)
+// factLimit is how long one question may take.
+const factLimit = 10 * time.Second
 
 // An inquiry is the asking of one endpoint about itself.
 type inquiry struct {
@@ -52,7 +47,7 @@ func (q *inquiry) objectAt(ctx context.Context, method, path, url string, body [
 
 // fetch asks once and keeps the reason when nothing comes of it.
 func (q *inquiry) fetch(ctx context.Context, method, path, url string, body []byte) (answer []byte, ok bool) {
-	status, answer, err := q.roundTrip(ctx, method, url, body)
+	status, answer, err := q.p.Ask(ctx, q.rt, q.header, Question{Method: method, URL: url, Body: body, Limit: factLimit})
 	switch {
 	case err != nil:
 		q.refused[path] = bounded(err.Error(), maxName)
@@ -64,37 +59,6 @@ func (q *inquiry) fetch(ctx context.Context, method, path, url string, body []by
 		return answer, true
 	}
 	return nil, false
-}
-
-func (q *inquiry) roundTrip(ctx context.Context, method, url string, body []byte) (status int, answer []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, factLimit)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	req.Header = q.header.Clone()
-	if req.Header == nil {
-		req.Header = http.Header{}
-	}
-	req.Header.Set("Accept", "application/json, text/plain;q=0.9, */*;q=0.5")
-	if body == nil {
-		req.Header.Del("Content-Type")
-	}
-	resp, err := q.rt.RoundTrip(req) // which follows no redirect
-	if err != nil {
-		return 0, nil, err
-	}
-	defer func() { err = firstError(err, resp.Body.Close()) }()
-	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxFact))
-	return resp.StatusCode, answer, err
-}
-
-func firstError(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // text, count and flag file a fact that is not known yet; an empty text and what

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"maps"
@@ -13,6 +14,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"anvil/stages/internal/engine"
 )
 
 // Counters are a server's own counters at one moment, each summed over its
@@ -23,7 +26,6 @@ type Counters map[string]float64
 const (
 	counterLimit = 2 * time.Second
 	maxCounters  = 500
-	maxMetrics   = 8 << 20
 )
 
 // Counters reads the endpoint's counters; nil where it offers none.
@@ -32,26 +34,11 @@ func (t *Target) Counters(ctx context.Context) Counters {
 	if err != nil || url == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, counterLimit)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
+	status, answer, err := t.ask(ctx, engine.Question{Method: http.MethodGet, URL: url, Accept: "text/plain", Limit: counterLimit})
+	if err != nil || status != http.StatusOK {
 		return nil
 	}
-	req.Header = t.Header.Clone()
-	req.Header.Del("Content-Type")
-	req.Header.Set("Accept", "text/plain")
-	client := t.HTTP(counterLimit)
-	defer client.CloseIdleConnections()
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil
-	}
-	return parseCounters(io.LimitReader(resp.Body, maxMetrics))
+	return parseCounters(bytes.NewReader(answer))
 }
 
 func parseCounters(r io.Reader) Counters {

@@ -2,11 +2,11 @@ package target
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
+
+	"anvil/stages/internal/engine"
 )
 
 // What became of a cache's reset, in the words of measurement.json.
@@ -55,26 +55,8 @@ func (t *Target) post(ctx context.Context, path string) (status int, err error) 
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, resetLimit)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
-	if err != nil {
-		return 0, err
-	}
-	req.Header = t.Header.Clone()
-	req.Header.Del("Content-Type")
-	client := t.HTTP(resetLimit)
-	defer client.CloseIdleConnections()
-	resp, err := client.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	_, err = io.CopyN(io.Discard, resp.Body, maxMetrics)
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return resp.StatusCode, err
+	status, _, err = t.ask(ctx, engine.Question{Method: http.MethodPost, URL: url, Limit: resetLimit})
+	return status, err
 }
 
 // forget: what was sent before a reset is cached no more.

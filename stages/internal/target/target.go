@@ -16,7 +16,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"time"
 
 	"anvil/pipeline/stage"
 	"anvil/stages/internal/engine"
@@ -249,20 +248,4 @@ func (t *Target) Model() string {
 		return *t.Endpoint.Model
 	}
 	return sim.DefaultModel
-}
-
-// HTTP returns a client for what is not measured: probes and facts. It reaches
-// the server the way the load core does and follows no redirects.
-func (t *Target) HTTP(limit time.Duration) *http.Client {
-	transport := &http.Transport{
-		TLSClientConfig: t.dialer.TLS, TLSHandshakeTimeout: limit, ResponseHeaderTimeout: limit, MaxIdleConns: 4,
-		IdleConnTimeout: limit, DisableCompression: true,
-	}
-	if t.dialer.Proxy != nil {
-		transport.Proxy = http.ProxyURL(t.dialer.Proxy)
-	}
-	return &http.Client{
-		Transport: transport, Timeout: limit,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 }

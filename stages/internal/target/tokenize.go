@@ -1,51 +1,46 @@
 package target
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
+	"time"
+
+	"anvil/stages/internal/engine"
+)
+
+const (
+	tokenizeLimit = 10 * time.Second
+	specialTokens = 4 // that a tokenizer may put around a text, asked or not
 )
 
 // Tokens counts the tokens of a text by the endpoint's own /tokenize: that of
 // vLLM and the embedded engine, which takes "prompt" and tells a count, or
 // llama.cpp's, which takes "content" and lists the tokens. False where it offers
 // none.
-func (t *Target) Tokens(ctx context.Context, text string) (n int, ok bool) {
-	url, err := t.Protocol.Endpoint.RootPath("/tokenize")
+func (a *Asker) Tokens(ctx context.Context, text string) (n int, ok bool) {
+	url, err := a.target.Protocol.Endpoint.RootPath("/tokenize")
 	if err != nil {
 		return 0, false
 	}
-	ask, err := json.Marshal(map[string]any{"model": t.Model(), "prompt": text, "content": text, "add_special_tokens": false})
+	body, err := json.Marshal(map[string]any{"model": a.target.Model(), "prompt": text, "content": text, "add_special_tokens": false})
 	if err != nil {
 		return 0, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, resetLimit)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(ask))
-	if err != nil {
+	status, raw, err := a.Ask(ctx, engine.Question{Method: http.MethodPost, URL: url, Body: body, Accept: "application/json", Limit: tokenizeLimit})
+	if err != nil || status != http.StatusOK {
 		return 0, false
 	}
-	req.Header = t.Header.Clone()
-	req.Header.Set("Accept", "application/json")
-	client := t.HTTP(resetLimit)
-	defer client.CloseIdleConnections()
-	resp, err := client.Do(req)
-	if err != nil {
-		return 0, false
-	}
-	defer resp.Body.Close()
 	var answer struct {
 		Count  *int              `json:"count"`
 		Tokens []json.RawMessage `json:"tokens"`
 	}
-	if resp.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(resp.Body, maxMetrics)).Decode(&answer) != nil {
+	if json.Unmarshal(raw, &answer) != nil {
 		return 0, false
 	}
 	n = len(answer.Tokens)
 	if answer.Count != nil {
 		n = *answer.Count
 	}
-	return n, n > 0 && n <= len(text)
+	return n, n > 0 && n <= len(text)+specialTokens
 }

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -311,8 +310,12 @@ func (e *execution) writeManifest(ctx context.Context, m prov.Manifest) error {
 	if err != nil {
 		return err
 	}
+	// run.json last: it says that the run has ended, and then nobody resumes it.
 	d := e.folder.disk
-	return errors.Join(d.WriteFile(prov.ManifestName, raw), d.WriteFile(prov.StatementName, statement))
+	if err := d.WriteFile(prov.StatementName, statement); err != nil {
+		return err
+	}
+	return d.WriteFile(prov.ManifestName, raw)
 }
 
 // dryRun says what a run would do, and writes nothing.

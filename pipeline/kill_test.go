@@ -131,6 +131,14 @@ func resumeKilled(t *testing.T, dir string, at int64) {
 	r, err := l.x.Run(t.Context(), p.Plan, Options{Resume: ResumeNewest})
 	if errors.Is(err, ErrNothingUnfinished) {
 		// Killed before there was a run, or after its end.
+		for _, id := range l.runFolders() {
+			if _, err := os.Stat(filepath.Join(dir, prov.RunsFolder, id, prov.ManifestName)); err != nil {
+				continue // it has not begun
+			}
+			for _, problem := range l.problems(&Run{ID: id, Dir: filepath.Join(dir, prov.RunsFolder, id)}) {
+				t.Errorf("killed at %d: nothing is unfinished, and %s does not prove: %+v", at, id, problem)
+			}
+		}
 		if r, err = l.x.Run(t.Context(), p.Plan, Options{}); err != nil {
 			t.Fatalf("killed at %d: a new run: %v", at, err)
 		}

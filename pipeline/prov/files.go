@@ -1,6 +1,7 @@
 package prov
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,10 +13,17 @@ import (
 func isTemp(base string) bool { return disk.IsTemp(base) }
 
 // Files hashes every file that run.json must name, by its path from the run's
-// folder.
+// folder. What is no regular file it leaves out: no stage makes one, and a pipe
+// would be waited for.
 func Files(root *os.Root) (map[string]digest.Digest, error) {
-	files := map[string]digest.Digest{}
-	err := fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+	files, _, err := filesOf(root)
+	return files, err
+}
+
+// filesOf is Files, and the paths of what is no regular file.
+func filesOf(root *os.Root) (files map[string]digest.Digest, others []string, err error) {
+	files = map[string]digest.Digest{}
+	err = fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -25,6 +33,10 @@ func Files(root *os.Root) (map[string]digest.Digest, error) {
 		if e.IsDir() || !Named(name) {
 			return nil
 		}
+		if !e.Type().IsRegular() {
+			others = append(others, name)
+			return nil
+		}
 		d, err := hashFile(root, name)
 		if err != nil {
 			return fmt.Errorf("hash %s: %w", name, err)
@@ -32,7 +44,21 @@ func Files(root *os.Root) (map[string]digest.Digest, error) {
 		files[name] = d
 		return nil
 	})
-	return files, err
+	return files, others, err
+}
+
+var errIrregular = errors.New("not a regular file")
+
+// readFile is root.ReadFile of a regular file.
+func readFile(root *os.Root, name string) ([]byte, error) {
+	info, err := root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: %w", name, errIrregular)
+	}
+	return root.ReadFile(name)
 }
 
 func hashFile(root *os.Root, name string) (d digest.Digest, err error) {

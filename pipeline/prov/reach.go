@@ -23,14 +23,15 @@ func Roots(ctx context.Context, workspace string, r *Reader) (results, objects [
 		return nil, nil, err
 	}
 	for _, id := range ids {
-		rs, os, err := rootsOf(ctx, filepath.Join(workspace, RunsFolder, id), r)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // the run was removed meanwhile, or has not begun its journal
+		dir := filepath.Join(workspace, RunsFolder, id)
+		rs, sets, err := rootsOf(ctx, dir, r)
+		if err == nil {
+			results, objects = append(results, rs...), append(objects, sets...)
+			continue
 		}
-		if err != nil {
+		if _, gone := os.Lstat(dir); !errors.Is(gone, fs.ErrNotExist) { // else it was removed meanwhile
 			return nil, nil, fmt.Errorf("run %s: %w", id, err)
 		}
-		results, objects = append(results, rs...), append(objects, os...)
 	}
 	return results, objects, nil
 }
@@ -45,6 +46,9 @@ func rootsOf(ctx context.Context, dir string, r *Reader) (results, objects []dig
 		return nil, nil, run.Broken
 	}
 	chain, err := run.Journal()
+	if errors.Is(err, fs.ErrNotExist) && run.Manifest == nil {
+		return nil, nil, nil // it has not begun: nothing points to anything
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -109,7 +109,7 @@ func openDir(dir string) (*Run, error) {
 		return nil, errors.Join(err, root.Close())
 	}
 	r := &Run{ID: filepath.Base(abs), Dir: dir, root: root}
-	b, err := root.ReadFile(ManifestName)
+	b, err := readFile(root, ManifestName)
 	if err == nil {
 		r.manifest = b
 		r.Manifest, err = DecodeManifest(b)
@@ -192,11 +192,11 @@ func (r *Run) Root() *os.Root { return r.root }
 func (r *Run) Close() error { return r.root.Close() }
 
 // ReadFile reads a file below the run's folder.
-func (r *Run) ReadFile(name string) ([]byte, error) { return r.root.ReadFile(name) }
+func (r *Run) ReadFile(name string) ([]byte, error) { return readFile(r.root, name) }
 
 // Journal reads the journal and follows its chain; see ReadJournal.
 func (r *Run) Journal() (Chain, error) {
-	b, err := r.root.ReadFile(JournalName)
+	b, err := readFile(r.root, JournalName)
 	if err != nil {
 		return Chain{}, fmt.Errorf("run %s: %w", r.ID, err)
 	}

@@ -19,8 +19,12 @@ import (
 // runFiles compares every file of the run with what run.json says of it.
 func (v *verifier) runFiles(j journal) error {
 	var err error
-	if v.files, err = Files(v.run.root); err != nil {
+	var others []string
+	if v.files, others, err = filesOf(v.run.root); err != nil {
 		return err
+	}
+	for _, name := range others {
+		v.file(FileUnlisted, name, "", "", "no regular file: no stage makes one, and run.json names none")
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.m.Files)) {
 		want := v.m.Files[name]
@@ -182,13 +186,17 @@ func nearly(a, b digest.Digest) bool {
 // copies compares the readable copies with the artifacts that they are of. A
 // copy that was not made, or was removed, is no fault.
 func (v *verifier) copies(ctx context.Context) error {
-	wanted := v.published()
+	wanted := v.attempted()
 	err := fs.WalkDir(v.run.root.FS(), ArtifactsFolder, func(name string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if e.IsDir() || isTemp(path.Base(name)) {
 			return ctx.Err()
+		}
+		if !e.Type().IsRegular() {
+			v.file(CopyChanged, name, "", "", "no regular file, and no copy of an artifact")
+			return nil
 		}
 		return v.copy(name, wanted)
 	})
@@ -227,6 +235,18 @@ func (v *verifier) copy(name string, wanted map[string][]Output) error {
 	return nil
 }
 
+// attempted is published with what earlier attempts of the run made: their
+// copies stay where a later attempt made none.
+func (v *verifier) attempted() map[string][]Output {
+	out := v.published()
+	for sum := range v.attempts() {
+		if res := v.results[sum]; res != nil {
+			list(out, res.Stage, res.Outputs)
+		}
+	}
+	return out
+}
+
 // published lists the run's artifacts by "stage/name" and by "/name".
 func (v *verifier) published() map[string][]Output {
 	out := map[string][]Output{}
@@ -234,10 +254,17 @@ func (v *verifier) published() map[string][]Output {
 		if st.ResultSHA256 == nil || v.results[*st.ResultSHA256] == nil {
 			continue
 		}
-		for _, o := range v.results[*st.ResultSHA256].Outputs {
-			out[st.ID+"/"+o.Name] = append(out[st.ID+"/"+o.Name], o)
-			out["/"+o.Name] = append(out["/"+o.Name], o)
-		}
+		list(out, st.ID, v.results[*st.ResultSHA256].Outputs)
 	}
 	return out
+}
+
+func list(out map[string][]Output, stageID string, outputs []Output) {
+	for _, o := range outputs {
+		for _, name := range []string{stageID + "/" + o.Name, "/" + o.Name} {
+			if !slices.Contains(out[name], o) {
+				out[name] = append(out[name], o)
+			}
+		}
+	}
 }

@@ -59,12 +59,24 @@ func (v *verifier) stages(ctx context.Context) error {
 			inRun[o.SHA256] = append(inRun[o.SHA256], set)
 		}
 	}
+	v.earlierAttempts(ctx)
 	v.bound(ctx, inRun)
 	if v.run.Manifest == nil {
 		return nil
 	}
 	v.manifest(all)
 	return v.journalAgrees()
+}
+
+// earlierAttempts follows the results that no stage stands on any more: what
+// they published is kept, too.
+func (v *verifier) earlierAttempts(ctx context.Context) {
+	for name, sum := range v.files {
+		parts := strings.Split(name, "/")
+		if len(parts) == 4 && parts[0] == StagesFolder && parts[3] == ResultName && !v.changed[name] {
+			v.follow(ctx, sum, parts[1])
+		}
+	}
 }
 
 // inRun is the limitation set that the stage's artifacts have in this run.
@@ -156,27 +168,45 @@ func (v *verifier) record() {
 	}
 }
 
-// journalAgrees compares the result that the journal says last of each stage
-// with that of run.json.
+// journalAgrees compares what the journal says last of the run and of each
+// stage with run.json.
 func (v *verifier) journalAgrees() error {
 	chain, err := v.run.Journal()
 	if err != nil {
 		return nil //nolint:nilerr // in the report already
+	}
+	disagrees := func(stageID, want, got, text string) {
+		v.report.add(Problem{Code: JournalDisagrees, Stage: stageID, Path: JournalName, Expected: want, Found: got, Text: text})
+	}
+	for _, l := range slices.Backward(chain.Lines) {
+		if l.Event != RunFinished {
+			continue
+		}
+		want, got := fmt.Sprintf("%s, exit %d", v.m.Status, v.m.Exit), string(l.Status)
+		if l.Exit != nil {
+			got += fmt.Sprintf(", exit %d", *l.Exit)
+		}
+		if want != got {
+			disagrees("", want, got, "the journal says that the run ended otherwise than run.json says")
+		}
+		break
 	}
 	said := map[string]ManifestStage{}
 	for _, st := range fromJournal(v.run.ID, chain.Lines).Stages {
 		said[st.ID] = st
 	}
 	for _, st := range v.m.Stages {
-		if st.ResultSHA256 == nil {
-			continue
-		}
-		j := said[st.ID]
-		if text(j.ResultSHA256) != text(st.ResultSHA256) || text(j.Added) != text(st.Added) {
-			v.report.add(Problem{
-				Code: JournalDisagrees, Stage: st.ID, Path: JournalName, Expected: text(st.ResultSHA256), Found: text(j.ResultSHA256),
-				Text: "the journal names another result for the stage, or other added limitations, than run.json",
-			})
+		j, told := said[st.ID]
+		switch {
+		case st.Status == NotStarted:
+			// An earlier part of the run may have tried it; it stands on nothing.
+			if told && j.Status == OK {
+				disagrees(st.ID, string(st.Status), string(j.Status), "the journal says that the stage is ok, run.json that it was not started")
+			}
+		case j.Status != st.Status:
+			disagrees(st.ID, string(st.Status), string(j.Status), "the journal says another end of the stage than run.json")
+		case text(j.ResultSHA256) != text(st.ResultSHA256) || text(j.Added) != text(st.Added):
+			disagrees(st.ID, text(st.ResultSHA256), text(j.ResultSHA256), "the journal names another result for the stage, or other added limitations, than run.json")
 		}
 	}
 	return nil

@@ -69,7 +69,7 @@ func (p peeker) Open(ctx context.Context, d digest.Digest, size int64) (io.ReadC
 }
 
 func (s *Store) open(d digest.Digest) (*os.File, error) {
-	f, err := os.Open(s.Path(d))
+	f, err := stage.OpenRegular(s.Path(d))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("object %s: %w", d, ErrNotFound)
 	}

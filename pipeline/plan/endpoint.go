@@ -182,11 +182,28 @@ func (p *parser) checkSecrets(e *endpoint, config map[string]any) {
 			p.problem(e.pointer+"/proxy", "must not hold a user or password", "a plan only names secrets")
 		}
 	}
+	if metrics, ok := config["metrics"].(string); ok && strings.HasPrefix(metrics, "http") {
+		p.checkMetrics(e.pointer+"/metrics", metrics)
+	}
 	if file, ok := config["api_key_file"].(string); ok {
 		p.checkFile(e.pointer+"/api_key_file", file)
 	}
 	tls, _ := config["tls"].(map[string]any)
 	if file, ok := tls["ca_file"].(string); ok {
 		p.checkFile(e.pointer+"/tls/ca_file", file)
+	}
+}
+
+// checkMetrics checks the URL of counters. A server other than base_url's is
+// asked without any credential.
+func (p *parser) checkMetrics(pointer, metrics string) {
+	const example = `for example "http://127.0.0.1:9090/metrics"`
+	switch u, err := url.Parse(metrics); {
+	case err != nil: // its text may hold a password
+		p.problem(pointer, "is no URL", example)
+	case u.Hostname() == "":
+		p.problem(pointer, "must be an http or https URL with a host", example)
+	case u.User != nil:
+		p.problem(pointer, "must not hold a user or password", "a plan only names secrets; those of the endpoint are sent where scheme, host and port are base_url's")
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // GradeContract is the version of the verdict functions: raise it when the same
 // answer may get another verdict.
-const GradeContract = 1
+const GradeContract = 2
 
 // A GradeConfig is the resolved configuration of grade. Dataset is a file: it is
 // read from the inputs and stands in no key.

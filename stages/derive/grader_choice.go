@@ -3,6 +3,7 @@ package derive
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -24,7 +25,12 @@ func buildChoice(s GraderSpec, b *builder) (grader, error) {
 	if s.Letters == "" || strings.ContainsFunc(s.Letters, func(r rune) bool { return r < 'A' || r > 'Z' }) {
 		return nil, &keyError{"letters", fmt.Sprintf("%q: capital letters A to Z are wanted", s.Letters), "ABCD"}
 	}
-	want, err := b.literal(s)
+	want, err := b.literal(s, func(text string) error {
+		if !isLetterOf(s.Letters, text) {
+			return fmt.Errorf("%q is none of the letters %s", text, s.Letters)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -44,6 +50,10 @@ func (g *choice) judge(a *answer) judgement {
 	if problem != nil {
 		return *problem
 	}
+	wanted = slices.DeleteFunc(wanted, func(w string) bool { return !isLetterOf(g.letters, w) })
+	if len(wanted) == 0 {
+		return graderError("what is expected is none of the letters %s", g.letters)
+	}
 	at, reason := g.find(a.text)
 	if reason != "" {
 		return judgement{verdict: "fail", reason: reason}
@@ -55,6 +65,11 @@ func (g *choice) judge(a *answer) judgement {
 		}
 	}
 	return fail("chose %s, want %s", got, strings.Join(wanted, " or ")).from(a, at, at+1)
+}
+
+func isLetterOf(letters, text string) bool {
+	letter := strings.ToUpper(strings.TrimSpace(text))
+	return len(letter) == 1 && strings.Contains(letters, letter)
 }
 
 // find returns where the chosen letter stands.

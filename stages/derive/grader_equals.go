@@ -15,7 +15,7 @@ type equals struct {
 }
 
 func buildEquals(s GraderSpec, b *builder) (grader, error) {
-	want, err := b.literal(s)
+	want, err := b.literal(s, anyText)
 	return &equals{want, s.IgnoreCase, s.Trim}, err
 }
 

@@ -12,7 +12,7 @@ var startsWithGrader = graderType{
 type startsWith struct{ want literalSource }
 
 func buildStartsWith(s GraderSpec, b *builder) (grader, error) {
-	want, err := b.literal(s)
+	want, err := b.literal(s, anyText)
 	return &startsWith{want}, err
 }
 

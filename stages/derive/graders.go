@@ -75,8 +75,8 @@ type GraderSpec struct {
 	All        []string                   `json:"all"`
 	Pattern    string                     `json:"pattern"`
 	Letters    string                     `json:"letters"`
-	Abs        float64                    `json:"abs"`
-	Rel        float64                    `json:"rel"`
+	Abs        json.Number                `json:"abs"`
+	Rel        json.Number                `json:"rel"`
 	Units      []string                   `json:"units"`
 	Schema     *string                    `json:"schema"`
 	Pointers   map[string]json.RawMessage `json:"pointers"`
@@ -156,21 +156,41 @@ func GraderFiles(graders []json.RawMessage) []string {
 
 func (b *builder) need(pointer string) { b.members = append(b.members, member(pointer)) }
 
-// literal reads `value` or `from`.
-func (b *builder) literal(s GraderSpec) (literalSource, error) {
-	if len(s.Value) > 0 && string(s.Value) != "null" {
-		if s.From != nil && *s.From != defaultFrom {
-			return literalSource{}, errors.New("`value` and `from` exclude each other")
-		}
-		v, err := decodeNumbers(s.Value)
-		return literalSource{value: v, given: true}, err
+// literal reads `value` or `from`. A value that no answer can be equal to is a
+// fault of the plan; check says more of each of its texts than that it is one.
+func (b *builder) literal(s GraderSpec, check func(text string) error) (literalSource, error) {
+	if len(s.Value) == 0 || string(s.Value) == "null" {
+		return b.pointer(s.From)
 	}
+	if s.From != nil && *s.From != defaultFrom {
+		return literalSource{}, errors.New("`value` and `from` exclude each other")
+	}
+	v, err := decodeNumbers(s.Value)
+	if err != nil {
+		return literalSource{}, err
+	}
+	l := literalSource{value: v, given: true}
+	texts, problem := l.texts(nil)
+	if problem != nil {
+		return l, &keyError{"value", problem.reason, "a literal, or a list of which any will do"}
+	}
+	for _, text := range texts {
+		if err := check(text); err != nil {
+			return l, &keyError{"value", err.Error(), ""}
+		}
+	}
+	return l, nil
+}
+
+func anyText(string) error { return nil }
+
+func (b *builder) pointer(from *string) (literalSource, error) {
 	pointer := defaultFrom
-	if s.From != nil {
-		pointer = *s.From
+	if from != nil {
+		pointer = *from
 	}
 	if !validPointer(pointer) {
-		return literalSource{}, fmt.Errorf("from: %q is no JSON pointer", pointer)
+		return literalSource{}, &keyError{"from", fmt.Sprintf("%q is no JSON pointer", pointer), defaultFrom}
 	}
 	b.need(pointer)
 	return literalSource{pointer: pointer}, nil

@@ -90,3 +90,30 @@ func TestHintNamesWhatWasMeant(t *testing.T) {
 		t.Errorf("%+v", r.Problems())
 	}
 }
+
+// A value that no answer can be equal to fails every answer, after all of them
+// were paid for.
+func TestAValueThatCannotBeMeantIsAProblem(t *testing.T) {
+	for with, message := range map[string]string{
+		`{"id": "a", "type": "number", "value": "many"}`:               `"many" is no number`,
+		`{"id": "a", "type": "number", "value": [1, "two"]}`:           `"two" is no number`,
+		`{"id": "a", "type": "number", "value": []}`:                   "empty",
+		`{"id": "a", "type": "choice", "value": "E"}`:                  `"E" is none of the letters ABCD`,
+		`{"id": "a", "type": "choice", "value": ["A", "blue"]}`:        `"blue" is none of the letters ABCD`,
+		`{"id": "a", "type": "choice", "letters": "AB", "value": "C"}`: "AB",
+		`{"id": "a", "type": "equals", "value": {"x": 1}}`:             "no text, number or boolean",
+		`{"id": "a", "type": "starts_with", "value": [["x"]]}`:         "no text, number or boolean",
+	} {
+		r := resolved(t, `{"graders": [`+with+`]}`, sent)
+		if len(r.Problems()) != 1 || r.Problems()[0].Pointer != "/graders/0/value" || !strings.Contains(r.Problems()[0].Message, message) {
+			t.Errorf("%s: %+v, want one at its value with %q", with, r.Problems(), message)
+		}
+	}
+	for _, with := range []string{
+		`{"id": "a", "type": "number", "value": [1, "2,000", -3.5]}`, `{"id": "a", "type": "choice", "value": ["a", "B"]}`, `{"id": "a", "type": "equals", "value": [true, 1]}`,
+	} {
+		if r := resolved(t, `{"graders": [`+with+`]}`, sent); len(r.Problems()) > 0 {
+			t.Errorf("%s: %+v", with, r.Problems())
+		}
+	}
+}

@@ -84,7 +84,7 @@ func Linear(sorted []float64, q float64) float64 {
 	if n == 0 {
 		return math.NaN()
 	}
-	position := float64(n-1) * q
+	position := float64(float64(n-1) * q) // rounded, not fused with what is taken from it
 	k := int(math.Floor(position))
 	if k >= n-1 {
 		return sorted[n-1]

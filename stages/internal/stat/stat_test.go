@@ -122,6 +122,31 @@ func TestLinearReproducesTheServingCell(t *testing.T) {
 	}
 }
 
+// product is rounded on its own on every machine.
+//
+//go:noinline
+func product(a, b float64) float64 { return a * b }
+
+// A machine that fuses the position with what is taken from it would write other
+// bytes, and so another run id: arm64, or amd64 under GOAMD64=v3.
+func TestLinearRoundsThePositionBeforeItsFraction(t *testing.T) {
+	for n := 2; n < 300; n++ {
+		xs := make([]float64, n)
+		for i := range xs {
+			xs[i] = 1000 * float64(i*i)
+		}
+		position := product(float64(n-1), 0.95)
+		k := int(position)
+		if k >= n-1 {
+			continue
+		}
+		want := xs[k] + product(xs[k+1]-xs[k], position-float64(k))
+		if got := Linear(xs, 0.95); got != want {
+			t.Fatalf("p95 of %d values = %v, want %v", n, got, want)
+		}
+	}
+}
+
 func BenchmarkDescribe100(b *testing.B) {
 	xs := make([]float64, 100)
 	for i := range xs {

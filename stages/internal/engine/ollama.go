@@ -84,16 +84,32 @@ func ollamaMessage(r *reading, message value) {
 	message.Pick(keys[:], m[:])
 	r.content(0, m[0])
 	r.reason(0, m[1])
-	openaiTools(r, 0, ollamaIndexed(m[2]), value{})
+	ollamaTools(r, m[2])
 }
 
-// ollamaIndexed is the list of calls; their index stands inside the function,
-// which the order of the list says as well.
-func ollamaIndexed(calls value) value {
-	if calls.Kind() != jsonview.Array {
-		return value{}
+// ollamaTools takes calls, each of which is whole. Their index stands inside the
+// function; old servers have none, and then it is the order that tells them apart.
+func ollamaTools(r *reading, calls value) {
+	if !calls.Missing() && calls.Kind() != jsonview.Array {
+		r.malformed("tool_calls is no list", calls.Raw())
+		return
 	}
-	return calls
+	for at := 0; ; {
+		call, more := calls.Next(&at)
+		if !more {
+			return
+		}
+		keys := [...]string{"index", "name", "arguments"}
+		var m [len(keys)]value
+		call.Get("function").Pick(keys[:], m[:])
+		p := toolPiece{id: call.Get("id"), name: m[1], arguments: m[2]}
+		if i, ok := indexOf(m[0]); ok && !m[0].Missing() {
+			p.index = i
+		} else if !r.live {
+			p.index = len(r.first().tools)
+		}
+		r.tool(0, p)
+	}
 }
 
 // ollamaDone reads the last object. Old servers give no reason.

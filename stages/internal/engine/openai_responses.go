@@ -91,10 +91,18 @@ func (e responsesEvent) read(r *reading, kind string) {
 		e.doneCall(r)
 	case "created", "in_progress":
 		r.modelName(e.response.Get("model"))
-	case "completed", "incomplete", "failed":
-		responsesEnd(r, e.response)
-		r.end()
+	case "completed":
+		e.end(r, "completed")
+	case "incomplete":
+		e.end(r, "incomplete")
+	case "failed":
+		e.end(r, "failed")
 	}
+}
+
+func (e responsesEvent) end(r *reading, said string) {
+	responsesEnd(r, e.response, said)
+	r.end()
 }
 
 // call begins a tool call: its name is output.
@@ -125,19 +133,29 @@ func (e responsesEvent) doneCall(r *reading) {
 }
 
 // responsesEnd reads the response object that the last event and an answer that
-// was not streamed hold.
-func responsesEnd(r *reading, response value) {
-	if err := response.Get("error"); isError(err) {
+// was not streamed hold. said is what the type of the event says of its end. The
+// worse of it and the object's own status counts: some servers leave the status
+// out, and some call completed what their cap cut.
+func responsesEnd(r *reading, response value, said string) {
+	if r.live {
+		return
+	}
+	status := response.Get("status")
+	switch err := response.Get("error"); {
+	case isError(err):
 		r.failWith(err)
-	} else if response.Get("status").Is("failed") {
-		r.failWith(response)
+	case said == "failed" || status.Is("failed"):
+		r.fail("failed", "the server ended the answer as failed")
 	}
 	r.modelName(response.Get("model"))
-	reason := response.At("incomplete_details", "reason")
-	if !reason.Filled() {
-		reason = response.Get("status")
+	switch reason := response.At("incomplete_details", "reason"); {
+	case reason.Filled():
+		r.finish(0, reason)
+	case said == "failed", said == "incomplete", !status.Filled() && said != "":
+		r.finishText(0, said)
+	default:
+		r.finish(0, status)
 	}
-	r.finish(0, reason)
 	r.finished = true
 	responsesUsage(r, response.Get("usage"))
 }
@@ -174,7 +192,7 @@ func (openaiResponses) body(r *reading, data []byte) {
 		}
 		responsesItem(r, index, item)
 	}
-	responsesEnd(r, response)
+	responsesEnd(r, response, "")
 }
 
 // responsesItem reads one item of output: a message, a thought or a call.

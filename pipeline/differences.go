@@ -16,34 +16,43 @@ import (
 // as the plan writes them, "with.load.concurrency"; files that "with" names
 // stand under their key with their digests.
 func differences(before *prov.Result, n *node, now *bound, salt string) []Difference {
-	var out []Difference
-	if before.Contract != n.spec.Contract {
-		out = append(out, Difference{"contract", before.Contract, n.spec.Contract})
-	}
-	if before.Salt != salt {
-		out = append(out, Difference{"salt", before.Salt, salt})
-	}
-	out = diffJSON(out, "with", parse(before.Config), parse(n.KeyConfig))
-	return diffInputs(out, before.Inputs, now.inputs)
+	return compare(before, n, now, salt).list()
 }
 
-// reasonOf names the first kind of difference.
-func reasonOf(diffs []Difference) Reason {
-	for _, kind := range []struct {
-		reason Reason
-		is     func(path string) bool
-	}{
-		{ContractChanged, func(p string) bool { return p == "contract" }},
-		{SaltChanged, func(p string) bool { return p == "salt" }},
-		{ConfigChanged, func(p string) bool { return strings.HasPrefix(p, "with.") && !strings.HasSuffix(p, ".sha256") }},
-		{InputChanged, func(p string) bool { return !strings.HasSuffix(p, ".limitations") }},
-		{LimitationsChanged, func(string) bool { return true }},
-	} {
-		for _, d := range diffs {
-			if kind.is(d.Path) {
-				return kind.reason
-			}
-		}
+// A comparison holds differences by what they are of: a path alone does not
+// tell the key "sha256" of a configuration from the digest of a file.
+type comparison struct {
+	contract, salt, config, inputs []Difference
+}
+
+func compare(before *prov.Result, n *node, now *bound, salt string) comparison {
+	var c comparison
+	if before.Contract != n.spec.Contract {
+		c.contract = []Difference{{"contract", before.Contract, n.spec.Contract}}
+	}
+	if before.Salt != salt {
+		c.salt = []Difference{{"salt", before.Salt, salt}}
+	}
+	c.config = diffJSON(nil, "with", parse(before.Config), parse(n.KeyConfig))
+	c.inputs = diffInputs(nil, before.Inputs, now.inputs)
+	return c
+}
+
+func (c comparison) list() []Difference { return slices.Concat(c.contract, c.salt, c.config, c.inputs) }
+
+// reason names the first kind of difference.
+func (c comparison) reason() Reason {
+	switch {
+	case len(c.contract) > 0:
+		return ContractChanged
+	case len(c.salt) > 0:
+		return SaltChanged
+	case len(c.config) > 0:
+		return ConfigChanged
+	case slices.ContainsFunc(c.inputs, func(d Difference) bool { return !strings.HasSuffix(d.Path, ".limitations") }):
+		return InputChanged
+	case len(c.inputs) > 0:
+		return LimitationsChanged
 	}
 	return First
 }

@@ -33,23 +33,25 @@ func (e *execution) explain(ctx context.Context, n *node) error {
 		return err
 	}
 	d := &n.decision
+	var c comparison
 	if d.bound != nil {
-		d.diffs = differences(before, n, d.bound, e.plan.Salt)
+		c = compare(before, n, d.bound, e.plan.Salt)
 	} else {
-		d.diffs = e.partly(ctx, before, n)
+		c = e.partly(ctx, before, n)
 	}
+	d.diffs = c.list()
 	if d.will == WillExecute && (d.reason == First || d.reason == Upstream) && len(d.diffs) > 0 {
-		d.reason = reasonOf(d.diffs)
+		d.reason = c.reason()
 	}
 	return nil
 }
 
 // partly compares what is known of a stage before its inputs are: everything
 // but what arrives on its ports.
-func (e *execution) partly(ctx context.Context, before *prov.Result, n *node) []Difference {
+func (e *execution) partly(ctx context.Context, before *prov.Result, n *node) comparison {
 	leaves, err := hashing(&e.files).leaves(ctx, n)
 	if err != nil {
-		return nil // the stage will say so when it runs
+		return comparison{} // the stage will say so when it runs
 	}
 	now := &bound{}
 	for _, l := range leaves {
@@ -57,7 +59,7 @@ func (e *execution) partly(ctx context.Context, before *prov.Result, n *node) []
 	}
 	told := *before
 	told.Inputs = slices.DeleteFunc(slices.Clone(before.Inputs), func(in prov.Input) bool { return !strings.HasPrefix(in.Port, "with.") })
-	return differences(&told, n, now, e.plan.Salt)
+	return compare(&told, n, now, e.plan.Salt)
 }
 
 // history finds the nearest earlier attempt of a stage: the base's, else that
@@ -70,8 +72,12 @@ type history struct {
 }
 
 func (e *execution) nearest(ctx context.Context, id string) (*prov.Result, error) {
-	if s, err := e.base.standing(id); s != nil || err != nil {
-		return resultOf(s), err
+	s, err := e.base.standing(id)
+	if broken := (*BrokenError)(nil); err != nil && !errors.As(err, &broken) {
+		return nil, err
+	}
+	if err == nil && s != nil {
+		return s.res, nil
 	}
 	h := &e.history
 	h.mu.Lock()
@@ -113,11 +119,4 @@ func (h *history) at(ctx context.Context, e *execution, i int) *earlierRun {
 		return nil
 	}
 	return h.read[i]
-}
-
-func resultOf(s *standing) *prov.Result {
-	if s == nil {
-		return nil
-	}
-	return s.res
 }

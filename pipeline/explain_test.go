@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"anvil/pipeline/digest"
+	"anvil/pipeline/plan"
+	"anvil/pipeline/prov"
 	"anvil/pipeline/stage"
 )
 
@@ -167,4 +169,26 @@ func TestReuseTakesOverEqualObservationsAndSaysSo(t *testing.T) {
 	// Another question is asked anew.
 	r = l.run(l.plan("scout look", "measure look scout", "grade make measure").with("scout", `{"n": 2}`), Options{Reuse: first.ID})
 	wantStates(t, r, "scout=ok/executed measure=ok/executed grade=ok/executed")
+}
+
+// The key "sha256" of a configuration is no digest of a file.
+func TestAConfigurationsOwnDigestIsConfiguration(t *testing.T) {
+	n := &node{Stage: &plan.Stage{KeyConfig: []byte(`{"sha256":"ab"}`)}}
+	c := compare(&prov.Result{Config: []byte(`{}`)}, n, &bound{}, "")
+	if got := c.reason(); got != ConfigChanged || len(c.list()) != 1 {
+		t.Errorf("got %s of %+v", got, c.list())
+	}
+}
+
+// Where a run goes on, explain does: a damaged result explains nothing.
+func TestExplainPassesOverADamagedResult(t *testing.T) {
+	l := newLab(t)
+	p := l.plan("a make", "b make a", "c make b")
+	r := l.run(p, Options{})
+	l.damage(r.stage("a").Result)
+	l.reopen(nil)
+	if _, err := l.x.Explain(t.Context(), p.Plan, Options{From: []string{"c"}}); err != nil {
+		t.Error(err)
+	}
+	wantStates(t, l.run(p, Options{From: []string{"c"}}), "a=ok/executed b=ok/restored c=ok/restored")
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -41,6 +42,10 @@ func (a *app) planExplain(ctx context.Context, file string, f *planRunFlags) err
 		return planError(err)
 	}
 	decisions, err := x.Explain(ctx, p, f.opt)
+	if errors.Is(err, pipeline.ErrNothingUnfinished) {
+		fmt.Fprintf(a.stderr, "%s\n", line(err.Error()))
+		decisions, err = []pipeline.Decision{}, nil
+	}
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,9 @@ func (x *Executor) newExecution(p *plan.Plan, opt Options) (*execution, error) {
 		return nil, err
 	}
 	e := &execution{x: x, plan: p, opt: opt, graph: g, began: x.now(), reader: prov.NewReader(x.Store), tool: sync.OnceValues(x.tool)}
-	e.secrets = &stage.Secrets{Env: x.lookupEnv()}
+	e.secrets = &stage.Secrets{Env: x.lookupEnv(), TooShort: func(name string) {
+		x.Log.Warn().Str("variable", name).Msg("the secret is shorter than six bytes: too short to be kept out of what a server says and of what is written")
+	}}
 	e.halt.stop = make(chan struct{})
 	return e, nil
 }

@@ -15,7 +15,12 @@ import (
 type Secrets struct {
 	Env func(name string) (string, bool) // os.LookupEnv in a run
 
+	// TooShort, which may be nil, is told of each variable whose value is too
+	// short to be kept out of anything; see Hide.
+	TooShort func(name string)
+
 	mu     sync.RWMutex
+	told   []string // names given to TooShort
 	values [][]byte // spellings to hide, the longest first
 	plain  [][]byte // the values as they are, for escapes
 }
@@ -31,13 +36,34 @@ func (s *Secrets) Lookup(name string) (value string, ok bool) {
 		return "", false
 	}
 	s.Hide(value)
+	if len(strings.TrimSpace(value)) < shortestSecret {
+		s.tell(name)
+	}
 	return value, true
 }
 
+func (s *Secrets) tell(name string) {
+	s.mu.Lock()
+	known := slices.Contains(s.told, name)
+	if !known {
+		s.told = append(s.told, name)
+	}
+	s.mu.Unlock()
+	if !known && s.TooShort != nil {
+		s.TooShort(name)
+	}
+}
+
+// shortestSecret is how many bytes a value has at least that is hidden. Local
+// servers are given keys like "x", "none" or "token", which protect nothing, and
+// hiding these bytes wherever they stand would garble every answer and document.
+const shortestSecret = 6
+
 // Hide keeps a value, as it stands and as JSON, URLs and basic authentication
-// spell it, out of what Redact returns.
+// spell it, out of what Redact returns; not one of fewer than six bytes.
 func (s *Secrets) Hide(value string) {
-	if value = strings.TrimSpace(value); value == "" { // no request carries the blanks around it
+	value = strings.TrimSpace(value) // no request carries the blanks around it
+	if len(value) < shortestSecret {
 		return
 	}
 	spellings := []string{value, url.QueryEscape(value), url.PathEscape(value), base64.StdEncoding.EncodeToString([]byte(value))}

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"encoding/base64"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -52,4 +53,25 @@ func TestNoSecretsAreNoCrash(t *testing.T) {
 		t.Error("a nil Secrets knows secrets")
 	}
 	s.RedactBytes([]byte("x"))
+}
+
+// A local server's dummy key would be found in every document.
+func TestAValueTooShortToProtectIsSaidOnceAndNotHidden(t *testing.T) {
+	env := map[string]string{"DUMMY": "token", "KEY": "sk-test", "BLANK": " ok\n"}
+	var told []string
+	s := &Secrets{
+		Env:      func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		TooShort: func(name string) { told = append(told, name) },
+	}
+	for _, name := range []string{"DUMMY", "KEY", "BLANK", "DUMMY"} {
+		if got, ok := s.Lookup(name); !ok || got != env[name] {
+			t.Errorf("%s: got %q, %v", name, got, ok)
+		}
+	}
+	if got, want := s.Redact(`{"token": "ok, sk-test"}`), `{"token": "ok, *******"}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if !slices.Equal(told, []string{"DUMMY", "BLANK"}) {
+		t.Errorf("told of %v", told)
+	}
 }

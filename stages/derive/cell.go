@@ -101,6 +101,7 @@ func (c *cell) readAttempts(ctx context.Context) (status string, err error) {
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	c.header = r.Header()
+	c.tally.words.ask(c.header.Request.Workload)
 	prompts := map[int]digest.Digest{}
 	for a, err := range r.All() {
 		if err != nil {

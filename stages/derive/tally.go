@@ -42,6 +42,7 @@ type tally struct {
 	events, sharedEvents, withEvents     int
 	sharedFirst                          int            // successes whose first output shares its arrival
 	met                                  map[string]int // objective to requests that met it
+	words                                adherence
 }
 
 // A counter sums what some requests report.
@@ -69,6 +70,7 @@ func (t *tally) add(a *record.Attempt) {
 	t.outcomes[a.Outcome]++
 	t.cases = append(t.cases, record.Case{Item: a.Item, Index: a.Index, Outcome: a.Outcome})
 	t.addSpan(a.T)
+	t.words.add(a)
 	if !a.Outcome.Success() {
 		return
 	}

@@ -31,13 +31,14 @@ var totals = map[string]func(*tally, float64) figureValue{
 	"goodput_e2e_per_s": func(t *tally, wall float64) figureValue {
 		return t.goodput("e2e", t.objectives.E2EMS != nil, wall)
 	},
-	"error_rate":         func(t *tally, _ float64) figureValue { return t.share(t.planned - t.succeeded()) },
-	"truncated_share":    func(t *tally, _ float64) figureValue { return t.share(t.outcomes[record.OutcomeTruncated]) },
-	"cached_input_share": (*tally).cachedShare,
-	"coalesced_share":    (*tally).coalescedShare,
-	"in_flight_peak":     (*tally).inFlightPeak,
-	"in_flight_mean":     (*tally).inFlightMean,
-	"duration_s":         (*tally).duration,
+	"error_rate":                    func(t *tally, _ float64) figureValue { return t.share(t.planned - t.succeeded()) },
+	"truncated_share":               func(t *tally, _ float64) figureValue { return t.share(t.outcomes[record.OutcomeTruncated]) },
+	"controlled_output_exact_share": (*tally).adherenceShare,
+	"cached_input_share":            (*tally).cachedShare,
+	"coalesced_share":               (*tally).coalescedShare,
+	"in_flight_peak":                (*tally).inFlightPeak,
+	"in_flight_mean":                (*tally).inFlightMean,
+	"duration_s":                    (*tally).duration,
 }
 
 const (

@@ -70,7 +70,7 @@ func (x *extraction) apply(text string) (from, to int, part string, err error) {
 	if x.pointer == nil {
 		return from, to, text[from:to], nil
 	}
-	v, err := decodeNumbers([]byte(unfenced(text[from:to])))
+	v, err := decodeAnswer(unfenced(text[from:to]))
 	if err != nil {
 		return 0, 0, "", fmt.Errorf("extract: the answer is no JSON: %w", err)
 	}

@@ -1,7 +1,6 @@
 package derive
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -46,10 +45,7 @@ func buildJSON(s GraderSpec, b *builder) (grader, error) {
 
 func (g *jsonValue) judge(a *answer) judgement {
 	from, to := unfencedBounds(a.text)
-	if !json.Valid([]byte(a.text[from:to])) {
-		return fail("the answer is no JSON")
-	}
-	v, err := decodeNumbers([]byte(a.text[from:to]))
+	v, err := decodeAnswer(a.text[from:to])
 	if err != nil {
 		return fail("the answer is no JSON: %v", err)
 	}
@@ -59,7 +55,7 @@ func (g *jsonValue) judge(a *answer) judgement {
 		switch {
 		case !ok:
 			wrong = append(wrong, pointer+" is missing")
-		case !sameValue(g.pointers[pointer], got, map[string]bool{"number": true}) || !sameType(g.pointers[pointer], got):
+		case !sameJSON(g.pointers[pointer], got):
 			wrong = append(wrong, fmt.Sprintf("%s is %s, want %s", pointer, quoted(marshalText(got)), quoted(marshalText(g.pointers[pointer]))))
 		}
 	}
@@ -78,6 +74,3 @@ func (g *jsonValue) judge(a *answer) judgement {
 	}
 	return j.from(a, from, to)
 }
-
-// sameType keeps the number 1 and the text "1" apart.
-func sameType(a, b any) bool { return fmt.Sprintf("%T", a) == fmt.Sprintf("%T", b) }

@@ -106,11 +106,15 @@ func (g *toolCall) compare(call record.ToolCall, name string, want map[string]an
 	if call.Name != name {
 		return fail("called %s, want %s", quoted(call.Name), quoted(name))
 	}
-	v, err := decodeNumbers([]byte(call.Arguments))
+	if strings.TrimSpace(call.Arguments) == "" {
+		if len(want) > 0 {
+			return fail("the call of %s has no arguments at all", name)
+		}
+		return pass("called " + name) // a tool that takes none is called so
+	}
+	v, err := decodeAnswer(call.Arguments)
 	got, ok := v.(map[string]any)
 	switch {
-	case strings.TrimSpace(call.Arguments) == "":
-		return fail("the call of %s has no arguments at all", name)
 	case err != nil:
 		return fail("the arguments of %s are no JSON: %v", name, err)
 	case !ok:
@@ -129,7 +133,7 @@ func (g *toolCall) score(name string, want, got map[string]any) judgement {
 		switch {
 		case !ok:
 			wrong = append(wrong, "argument "+key+" is missing")
-		case !sameValue(want[key], value, map[string]bool{"number": true}):
+		case !sameJSON(want[key], value):
 			wrong = append(wrong, fmt.Sprintf("argument %s is %s, want %s", key, quoted(marshalText(value)), quoted(marshalText(want[key]))))
 		default:
 			right++

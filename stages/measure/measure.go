@@ -50,7 +50,7 @@ type config struct {
 	Load      loadConfig      `json:"load"`
 	MaxTokens int             `json:"max_tokens"`
 	Workload  prompt.Config   `json:"workload"`
-	Sampling  sampling        `json:"sampling"`
+	Sampling  target.Sampling `json:"sampling"`
 	Limits    target.Limits   `json:"limits"`
 
 	Connections string          `json:"connections"`
@@ -81,12 +81,6 @@ type config struct {
 	Search json.RawMessage `json:"search"`
 
 	raw struct{ load, workload, sampling json.RawMessage } // as resolved, for the record
-}
-
-// sampling is engine.Sampling with what the plan itself asked for.
-type sampling struct {
-	engine.Sampling
-	TemperatureRequested *float64 `json:"temperature_requested"`
 }
 
 // UnmarshalJSON keeps the parts that stand in the record as they were resolved.

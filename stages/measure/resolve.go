@@ -6,6 +6,7 @@ import (
 
 	"anvil/pipeline/stage"
 	"anvil/stages/internal/prompt"
+	"anvil/stages/internal/target"
 )
 
 // resolve sets what comes from the plan and from other stages, and refuses what
@@ -18,18 +19,13 @@ func resolve(r *stage.Resolution) {
 	refuseUnbuilt(r)
 }
 
-// resolveSampling tells a temperature that was left out, for which 0 is sent,
-// from one that the plan asked for, and both from null, for which nothing is.
 func resolveSampling(r *stage.Resolution) {
 	s, ok := r.With["sampling"].(map[string]any)
 	if !ok {
 		return
 	}
-	asked, written := s["temperature"]
-	s["temperature_requested"] = asked
-	if !written {
-		s["temperature"] = json.Number("0")
-	}
+	target.SettleSampling(r, s)
+	target.RefuseUnsent(r, s, func(key string) string { return "/sampling/" + key })
 }
 
 func resolveStop(r *stage.Resolution) {

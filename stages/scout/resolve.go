@@ -1,50 +1,54 @@
 package scout
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 
 	"anvil/pipeline/stage"
 	"anvil/stages/internal/prompt"
+	"anvil/stages/internal/target"
 )
 
 // resolve sets the workload: the scout's own, whose prompts no measurement
 // sends, or the first prompts of the measure stage that same_as names.
 func resolve(r *stage.Resolution) {
-	r.With["sampling"] = map[string]any{"temperature": json.Number("0"), "temperature_requested": nil}
+	sampling := map[string]any{}
 	if id, ok := r.With["same_as"].(string); ok {
-		sameAs(r, id)
+		sampling = sameAs(r, id)
 	} else {
 		prompt.Resolve(r, "/workload", scoutStream)
 	}
+	target.SettleSampling(r, sampling)
+	r.With["sampling"] = sampling
 }
 
-func sameAs(r *stage.Resolution, id string) {
+// sameAs takes what the measure stage sends, and how, and returns its sampling.
+func sameAs(r *stage.Resolution, id string) (sampling map[string]any) {
 	peer, ok := r.Peer(id)
 	if !ok {
 		r.Problem("/same_as", fmt.Sprintf("no stage %q", id), "name a measure stage")
-		return
+		return map[string]any{}
 	}
 	if peer.Kind != "measure" {
 		r.Problem("/same_as", fmt.Sprintf("%q is a %s stage", id, peer.Kind), "name a measure stage")
-		return
+		return map[string]any{}
 	}
-	workload, _ := peer.With["workload"].(map[string]any)
-	if workload["source"] == "dataset" {
-		r.Problem("/same_as", fmt.Sprintf("%q sends a dataset", id), "give the scout the same dataset as its own workload")
-		return
-	}
-	r.With["workload"] = maps.Clone(workload)
-	if s, ok := peer.With["sampling"].(map[string]any); ok {
-		s = maps.Clone(s)
-		if _, written := s["temperature"]; !written {
-			s["temperature"] = json.Number("0")
-		}
-		if _, resolved := s["temperature_requested"]; !resolved {
-			s["temperature_requested"] = peer.With["sampling"].(map[string]any)["temperature"]
-		}
-		r.With["sampling"] = s
+	if workload, ok := peer.With["workload"].(map[string]any); ok {
+		r.With["workload"] = maps.Clone(workload)
 	}
 	prompt.Resolve(r, "/workload", "measure")
+	sampling = map[string]any{}
+	if s, ok := peer.With["sampling"].(map[string]any); ok {
+		maps.Copy(sampling, s)
+	}
+	if !sameAPI(r.With, peer.With) { // else the measure stage's own keys are reported
+		target.RefuseUnsent(r, sampling, func(string) string { return "/same_as" })
+	}
+	return sampling
+}
+
+func sameAPI(a, b map[string]any) bool {
+	x, _ := a["endpoint"].(map[string]any)
+	y, _ := b["endpoint"].(map[string]any)
+	return x["api"] == y["api"]
 }

@@ -35,25 +35,20 @@ type config struct {
 		Timeout  target.Duration `json:"timeout"`
 		Interval target.Duration `json:"interval"`
 	} `json:"ready"`
-	Requests    int           `json:"requests"`
-	Concurrency int           `json:"concurrency"`
-	MaxTokens   int           `json:"max_tokens"`
-	Workload    prompt.Config `json:"workload"`
-	SameAs      *string       `json:"same_as"`
-	Sampling    sampling      `json:"sampling"`
-	Canary      canaryConfig  `json:"canary"`
-	CacheReset  string        `json:"cache_reset"`
+	Requests    int             `json:"requests"`
+	Concurrency int             `json:"concurrency"`
+	MaxTokens   int             `json:"max_tokens"`
+	Workload    prompt.Config   `json:"workload"`
+	SameAs      *string         `json:"same_as"`
+	Sampling    target.Sampling `json:"sampling"`
+	Canary      canaryConfig    `json:"canary"`
+	CacheReset  string          `json:"cache_reset"`
 	Gate        struct {
 		MinOK          float64          `json:"min_ok"`
 		ModelListed    bool             `json:"model_listed"`
 		MaxFirstOutput *target.Duration `json:"max_first_output"`
 		Canary         bool             `json:"canary"`
 	} `json:"gate"`
-}
-
-type sampling struct {
-	engine.Sampling
-	TemperatureRequested *float64 `json:"temperature_requested"`
 }
 
 // canaryConfig is "off" or an object.

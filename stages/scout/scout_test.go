@@ -14,9 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
 	"anvil/stages/internal/engine"
 	"anvil/stages/internal/kindtest"
+	"anvil/stages/internal/prompt"
 	"anvil/stages/internal/target"
 	"anvil/stages/record"
 )
@@ -436,6 +438,50 @@ func TestCompressionHidesNoFacts(t *testing.T) {
 		}
 		if doc.TokensFrom == nil || *doc.TokensFrom != fromTokenize || doc.Outcomes[record.OutcomeOK] != 1 {
 			t.Errorf("compression %v: tokens from %v, outcomes %v", compression, doc.TokensFrom, doc.Outcomes)
+		}
+	}
+}
+
+// The matched scout sends what the measurement will, whatever that is: rows of a
+// dataset too.
+func TestSameAsSendsTheRowsOfADataset(t *testing.T) {
+	asked := make(chan string, 8)
+	f := &fake{chat: func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			Messages []struct{ Content string }
+		}
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		asked <- body.Messages[0].Content
+		stream(hello, finish, "[DONE]")(w, r)
+	}}
+	const rows = `{"id":"a","prompt":"first row"}` + "\n" + `{"id":"b","prompt":"second row"}` + "\n" + `{"id":"c","prompt":"third row"}` + "\n"
+	b := kindtest.New(t, Kind, at(f.serve(t)), map[string]any{"same_as": "measure", "requests": 2, "canary": "off"})
+	b.Peers["measure"] = stage.Peer{ID: "measure", Of: "measure", Kind: "measure", With: map[string]any{
+		"workload": map[string]any{"source": "dataset", "file": "d.jsonl", "format": "anvil", "order": "file", "epochs": json.Number("1"), "seed": nil},
+	}}
+	b.Files["/workload/file"] = kindtest.Artifact(prompt.RowSchema, "d.jsonl", []byte(rows))
+	doc, _, err := run(t, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := <-asked, <-asked; a != "first row" || b != "second row" || len(asked) > 0 {
+		t.Errorf("sent %q and %q, and %d more", a, b, len(asked))
+	}
+	if len(doc.Prompts) != 2 || doc.Prompts[0] != digest.FromBytes([]byte("first row")) {
+		t.Errorf("prompts %v", doc.Prompts)
+	}
+}
+
+func TestSamplingOfSameAsThatTheScoutsAPILacksIsAProblem(t *testing.T) {
+	for api, want := range map[string]int{"openai-chat": 0, "generate-sse": 1} {
+		b := kindtest.New(t, Kind, map[string]any{"api": api}, map[string]any{"same_as": "measure"})
+		b.Peers["measure"] = stage.Peer{ID: "measure", Of: "measure", Kind: "measure", With: map[string]any{
+			"endpoint": map[string]any{"api": "openai-chat"},
+			"workload": map[string]any{"source": "synthetic", "context_tokens": json.Number("16")},
+			"sampling": map[string]any{"top_p": json.Number("0.5")},
+		}}
+		if _, problems := b.Resolve(); len(problems) != want || want > 0 && problems[0].Pointer != "/same_as" {
+			t.Errorf("%s: problems %v, want %d", api, problems, want)
 		}
 	}
 }

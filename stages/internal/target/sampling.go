@@ -1,0 +1,65 @@
+package target
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"anvil/pipeline/stage"
+	"anvil/stages/internal/engine"
+)
+
+// Sampling is engine.Sampling with what the plan itself asked for.
+type Sampling struct {
+	engine.Sampling
+	TemperatureRequested *float64 `json:"temperature_requested"`
+}
+
+// SettleSampling tells a temperature that was left out, for which 0 is sent, from
+// one that the plan asked for, and both from null, for which nothing is. An API
+// without a field for it is sent none.
+func SettleSampling(r *stage.Resolution, s map[string]any) {
+	if _, settled := s["temperature_requested"]; settled {
+		return
+	}
+	asked, written := s["temperature"]
+	s["temperature_requested"] = asked
+	if written {
+		return
+	}
+	s["temperature"] = json.Number("0")
+	if len(unsent(r.With, map[string]any{"temperature": s["temperature"]})) > 0 {
+		s["temperature"] = nil
+	}
+}
+
+// RefuseUnsent reports, at place, each key of a sampling that the stage's API has
+// no field for: a request without it would be another one than the plan says.
+func RefuseUnsent(r *stage.Resolution, s map[string]any, place func(key string) string) {
+	for _, key := range unsent(r.With, s) {
+		r.Problem(place(key), fmt.Sprintf("api %s has no field for %s", apiOf(r.With), key), "leave it out; what this server knows by another name goes into the endpoint's extra_body")
+	}
+}
+
+func unsent(with, s map[string]any) []string {
+	adapter, ok := engine.Find(apiOf(with))
+	if !ok {
+		return nil
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil
+	}
+	var sampling engine.Sampling
+	if json.Unmarshal(raw, &sampling) != nil {
+		return nil
+	}
+	return adapter.Unsent(sampling)
+}
+
+// apiOf is the API of the endpoint that a configuration names; "" where it names
+// none, which is the plan's to report.
+func apiOf(with map[string]any) string {
+	e, _ := with["endpoint"].(map[string]any)
+	api, _ := e["api"].(string)
+	return api
+}

@@ -1,0 +1,83 @@
+package measure
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"anvil/stages/internal/engine"
+)
+
+// A key that would be dropped in silence makes the request another one than the
+// plan says.
+func TestSamplingThatTheAPILacksIsAProblem(t *testing.T) {
+	everything := map[string]any{
+		"temperature": 0.5, "top_p": 0.9, "seed": 1, "stop": "x", "min_tokens": 2, "ignore_eos": true, "reasoning_effort": "low", "thinking": "enabled",
+	}
+	for _, a := range engine.All() {
+		sends := func(key string) bool {
+			b := newBench(t, map[string]any{"api": a.API()}, map[string]any{"load": closed(1, 1), "sampling": map[string]any{key: everything[key]}})
+			_, problems := b.Resolve()
+			if len(problems) > 1 || len(problems) == 1 && problems[0].Pointer != "/sampling/"+key {
+				t.Errorf("%s: %s: problems %v", a.API(), key, problems)
+			}
+			return len(problems) == 0
+		}
+		for key := range everything {
+			if got, want := sends(key), !slices.Contains(unsentOf(t, a, everything), key); got != want {
+				t.Errorf("%s: %s taken %v, want %v", a.API(), key, got, want)
+			}
+		}
+	}
+}
+
+func unsentOf(t *testing.T, a engine.Adapter, s map[string]any) []string {
+	t.Helper()
+	raw, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sampling engine.Sampling
+	if err := json.Unmarshal(raw, &sampling); err != nil {
+		t.Fatal(err)
+	}
+	return a.Unsent(sampling)
+}
+
+// A plan that leaves the temperature out fits every API; what is recorded is what
+// is sent.
+func TestATemperatureThatIsLeftOutIsSentWhereThereIsAFieldForIt(t *testing.T) {
+	for api, want := range map[string]string{"openai-chat": "0", "ollama": "0", "generate-sse": "null"} {
+		raw, problems := newBench(t, map[string]any{"api": api}, map[string]any{"load": closed(1, 1)}).Resolve()
+		if len(problems) > 0 {
+			t.Errorf("%s: %v", api, problems)
+		}
+		var with struct {
+			Sampling map[string]json.RawMessage `json:"sampling"`
+		}
+		if err := json.Unmarshal(raw, &with); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{want, "null"}, []string{string(with.Sampling["temperature"]), string(with.Sampling["temperature_requested"])}); diff != "" {
+			t.Errorf("%s: %s", api, diff)
+		}
+	}
+	for _, asked := range []any{nil, 0, 0.7} {
+		raw, _ := newBench(t, nil, map[string]any{"load": closed(1, 1), "sampling": map[string]any{"temperature": asked}}).Resolve()
+		var with struct {
+			Sampling struct {
+				Temperature          any `json:"temperature"`
+				TemperatureRequested any `json:"temperature_requested"`
+			} `json:"sampling"`
+		}
+		if err := json.Unmarshal(raw, &with); err != nil {
+			t.Fatal(err)
+		}
+		if s := with.Sampling; fmt.Sprint(s.Temperature) != fmt.Sprint(asked) || fmt.Sprint(s.TemperatureRequested) != fmt.Sprint(asked) {
+			t.Errorf("asked %v: sent %v, requested %v", asked, s.Temperature, s.TemperatureRequested)
+		}
+	}
+}

@@ -113,7 +113,8 @@ type Reduced struct {
 	Reducer string   `json:"reducer"`
 	K       *int     `json:"k"`
 	Items   int      `json:"items"`
-	Value   *float64 `json:"value"`
+	Value   *float64 `json:"value"`            // null for the reason beside it
+	Reason  string   `json:"reason,omitempty"` // left out with a value
 }
 
 // A Metric is a figure with everything that is needed to read it. Samples and

@@ -49,21 +49,10 @@ func TestResumeExecutesOnlyWhatIsNotDone(t *testing.T) {
 
 func TestAnInterruptedPhaseStartsFromItsBeginning(t *testing.T) {
 	l := newLab(t)
-	interrupt := make(chan struct{})
-	l.do["measure"] = func(_ context.Context, env stage.Env, _ stage.Inputs, out *stage.Outputs) error {
-		close(interrupt)
-		<-env.Stop
-		if err := out.JSON("seen.json", map[string]any{"requests": 3}); err != nil {
-			return err
-		}
-		return stage.ErrAborted
-	}
-	p := l.plan("scout look", "measure look scout", "grade make measure")
-	first := l.run(p, Options{Interrupt: interrupt})
+	p, first := interrupted(t, l)
 	if first.Exit != 130 {
 		t.Fatalf("exit %d, want 130", first.Exit)
 	}
-	l.do["measure"] = nil
 	r := l.run(p, Options{Resume: first.ID})
 	wantStates(t, r, "scout=ok/executed measure=ok/executed grade=ok/executed")
 	if r.stage("measure").Attempt != 2 || l.count("scout") != 1 {

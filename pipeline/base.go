@@ -149,6 +149,7 @@ func baseOf(r *prov.Run) (*Base, error) {
 // published nothing.
 type earlierRun struct {
 	run    string
+	dir    string          // its folder
 	ended  bool            // it has a run.json
 	ctx    context.Context //nolint:containedctx // of the command that reads it
 	reader *prov.Reader
@@ -165,7 +166,7 @@ func (r *earlierRun) id() string {
 // loadRun reads which result each stage of a run stands on: from run.json, or
 // from the journal where a run did not come to its end.
 func loadRun(ctx context.Context, r *prov.Run, reader *prov.Reader) (*earlierRun, error) {
-	out := &earlierRun{run: r.ID, ended: r.Manifest != nil, ctx: ctx, reader: reader, stages: map[string]prov.ManifestStage{}}
+	out := &earlierRun{run: r.ID, dir: r.Dir, ended: r.Manifest != nil, ctx: ctx, reader: reader, stages: map[string]prov.ManifestStage{}}
 	m, err := r.State()
 	if err != nil {
 		return nil, err
@@ -174,6 +175,16 @@ func loadRun(ctx context.Context, r *prov.Run, reader *prov.Reader) (*earlierRun
 		out.stages[st.ID] = st
 	}
 	return out, nil
+}
+
+// at is the run as the lines of its journal have it.
+func (r *earlierRun) at(lines []prov.Line) *earlierRun {
+	now := *r
+	now.stages = map[string]prov.ManifestStage{}
+	for _, st := range prov.StateOf(r.run, lines).Stages {
+		now.stages[st.ID] = st
+	}
+	return &now
 }
 
 // has tells whether a stage, with all its children, can be taken over.

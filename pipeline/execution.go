@@ -44,6 +44,8 @@ type execution struct {
 	pending []prov.Line // for the journal, from before there was one
 	mu      sync.Mutex  // guards pending
 
+	settling sync.Mutex // held while the base's folder is
+
 	tool    func() (stage.Tool, error) // which program this is, found out once
 	resumed bool
 	halt    halt

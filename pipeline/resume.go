@@ -123,10 +123,7 @@ func (e *execution) adopt(ctx context.Context, first prov.Line, lines []prov.Lin
 	}
 	e.opt.Only, e.opt.From, e.opt.Force, e.opt.Base = a.Only, a.From, a.Force, first.Base
 	e.opt.Reuse, e.opt.AcceptAborted = a.Reuse, a.AcceptAborted
-	e.kept = &earlierRun{run: e.id, ctx: ctx, reader: e.reader, stages: map[string]prov.ManifestStage{}}
-	for _, st := range prov.StateOf(e.id, lines).Stages {
-		e.kept.stages[st.ID] = st
-	}
+	e.kept = (&earlierRun{run: e.id, ctx: ctx, reader: e.reader}).at(lines)
 	return nil
 }
 
@@ -159,6 +156,9 @@ func (e *execution) reopenFolder(ctx context.Context) error {
 		return errors.Join(err, f.close())
 	}
 	e.events.emit(event.Event{Event: event.RunStarted, Base: e.opt.Base, Text: "resumed"})
+	if err := e.settle(ctx, lines); err != nil {
+		return errors.Join(err, f.close())
+	}
 	return nil
 }
 
@@ -180,8 +180,7 @@ func (e *execution) reopenRun(dir, id string) (*folder, []prov.Line, error) {
 	return &folder{disk: d, journal: journal, lock: lock}, lines, nil
 }
 
-// continueJournal says who goes on, and settles what the earlier processes left
-// open. The journal is read again under the lock: it may have grown.
+// continueJournal says who goes on. The journal is read again under the lock: it may have grown.
 func (e *execution) continueJournal(ctx context.Context, before Holder, lines []prov.Line) error {
 	if len(lines) == 0 {
 		return &BaseError{Base: e.id, Reason: "its journal says nothing: it was killed before it began"}
@@ -257,20 +256,12 @@ func (e *execution) decideKept(ctx context.Context, n *node) (bool, error) {
 	if broken, ok := errors.AsType[*BrokenError](err); ok && n.spec.Class == stage.Pure {
 		return false, e.setAside(n, &lostError{broken.Digest, broken.Name, broken.Err})
 	}
-	if err != nil || s == nil && n.attempts == 0 {
+	if err != nil || s == nil || s.res.Status != prov.OK {
 		return false, err
 	}
 	b, err := e.bindHashed(ctx, n)
 	if err != nil {
 		return false, nil // it is decided, and fails, like any other
-	}
-	if s == nil || s.res.Status != prov.OK {
-		if s, err = e.settle(ctx, n, b); s == nil || err != nil {
-			return false, err
-		}
-	}
-	if s.res.Status != prov.OK {
-		return false, nil
 	}
 	b, fits, err := e.askedThen(ctx, n, s, b)
 	if err != nil || !fits {

@@ -104,7 +104,14 @@ func (e *execution) decideFromBase(ctx context.Context, n *node) error {
 		return leave(err.Error(), nil)
 	}
 	if s == nil {
-		if s, err = e.recoverInBase(ctx, n, b); err != nil {
+		s, err = e.settleInBase(ctx, n, b)
+		if other, ok := errors.AsType[*BaseError](err); ok {
+			return leave(other.Reason, other.Differences)
+		}
+		if busy, ok := errors.AsType[*BusyError](err); ok && n.role == ifInBase {
+			return leave(busy.Error(), nil)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -19,6 +19,9 @@ type Measurement struct {
 	Sequence     string            `json:"sequence"` // cold, after_scout, repeat
 	Simulated    bool              `json:"simulated"`
 	Accounting   Accounting        `json:"accounting"`
+	Tokens       TokenCounts       `json:"tokens"`
+	// Unpublished says why a record that fits the load was not written.
+	Unpublished map[string]string `json:"unpublished"`
 }
 
 // Phase is the measured interval; its wall-clock stamps are labels.
@@ -51,6 +54,35 @@ type Connections struct {
 	Replaced int     `json:"replaced"`
 	Protocol string  `json:"protocol"`
 	TLS      *string `json:"tls"`
+
+	Compression Compression `json:"compression"`
+	LocalPorts  *LocalPorts `json:"local_ports"` // null where the system does not say
+}
+
+// Compression tells whether answers were asked for compressed, and how many came so.
+type Compression struct {
+	Asked   bool `json:"asked"`
+	Answers int  `json:"answers"`
+}
+
+// LocalPorts is the room for connections: each that is open, or was closed a
+// minute ago, holds one of the range's ports.
+type LocalPorts struct {
+	Range    int `json:"range"`
+	Opened   int `json:"opened"`
+	Headroom int `json:"headroom"`
+}
+
+// TokenCounts are the stored texts counted again by the engine's own tokenizer,
+// beside the output that its usage tells of the same answers, reasoning apart.
+type TokenCounts struct {
+	Counted    int     `json:"counted"`  // answers
+	Compared   int     `json:"compared"` // of them, those whose usage speaks of the text alone
+	Differing  int     `json:"differing"`
+	Usage      int64   `json:"usage"`
+	Engine     int64   `json:"engine"`
+	Difference int64   `json:"difference"` // engine less usage
+	Reason     *string `json:"reason"`     // why not every text was counted
 }
 
 // CounterPair holds the server's own counters around the phase; null where it has none.

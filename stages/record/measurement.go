@@ -21,7 +21,7 @@ type Measurement struct {
 	Accounting   Accounting        `json:"accounting"`
 	Tokens       TokenCounts       `json:"tokens"`
 	// Unpublished says why a record that fits the load was not written.
-	Unpublished map[string]string `json:"unpublished"`
+	Unpublished map[string]string `json:"unpublished,omitempty"`
 }
 
 // Phase is the measured interval; its wall-clock stamps are labels.

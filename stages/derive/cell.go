@@ -203,28 +203,15 @@ func (c *cell) has(code string) bool {
 	return slices.ContainsFunc(c.limitations(), func(l stage.Limitation) bool { return l.Code == code })
 }
 
-// withheld returns the cell for a record whose limitation set is given: a
-// metric that a void limitation applies to has no value. A limitation that
-// stands only in the evidence of other cells is theirs.
+// withheld returns the cell for a record whose limitation set is given: what is
+// withheld has no value.
 func (c *cell) withheld(set stage.LimitationSet, all []*cell) record.Cell {
 	out := c.out
 	out.Metrics = slices.Clone(c.metrics)
-	own := c.limitations()
-	for _, l := range set {
-		if l.Severity != stage.Void || foreign(l, own, c, all) {
-			continue
-		}
-		for i := range out.Metrics {
-			if m := &out.Metrics[i]; slices.Contains(l.AppliesTo, m.ID) || slices.Contains(l.AppliesTo, stage.Every) {
-				withhold(m, fmt.Sprintf("withheld by limitation %s of %s", l.Code, l.Origin))
-			}
-		}
-	}
-	if c.gateWithholds() {
-		for i := range out.Metrics {
-			if m := &out.Metrics[i]; throughputs[m.ID] {
-				withhold(m, "withheld: the gate of the grades of "+c.grades.artifact.Stage+" failed")
-			}
+	why := c.withholding(set, all)
+	for i := range out.Metrics {
+		if reason := why[out.Metrics[i].ID]; reason != "" {
+			withhold(&out.Metrics[i], reason)
 		}
 	}
 	return out

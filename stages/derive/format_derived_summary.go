@@ -18,24 +18,27 @@ type DerivedSummaryConfig struct {
 var derivedSummaryFormat = Format{
 	Name: "derived-summary.json", Schema: record.DerivedSummarySchema, Optional: true,
 	Wanted: func(c SummarizeConfig) bool { return c.DerivedSummary != nil },
-	Build:  func(s *Summary, _ stage.LimitationSet) ([]byte, error) { return s.derivedSummary() },
+	Build:  (*Summary).derivedSummary,
 }
 
 // derivedSummary copies from the one benchmark record of the inputs.
-func (s *Summary) derivedSummary() ([]byte, error) {
+func (s *Summary) derivedSummary(set stage.LimitationSet) ([]byte, error) {
 	if s.source.err != nil {
 		return nil, s.source.err
 	}
+	if err := s.summaryWithheld(set); err != nil {
+		return nil, err
+	}
 	c := s.config.DerivedSummary
-	return record.BuildDerivedSummary(s.source.bytes, s.source.name, c.CacheCaveat, c.P99Interpretation)
+	return record.BuildDerivedSummary(s.source.bytes, s.source.artifact.Name, c.CacheCaveat, c.P99Interpretation)
 }
 
 // A summarySource is the benchmark record that a summary copies from, or why
 // there is none.
 type summarySource struct {
-	name  string
-	bytes []byte
-	err   error
+	artifact stage.Artifact
+	bytes    []byte
+	err      error
 }
 
 // readSource reads the benchmark record before the summary is built: it must
@@ -46,7 +49,7 @@ func readSource(ctx context.Context, benchmarks []stage.Artifact) (s summarySour
 		s.err = errors.New("no benchmark record stands in the evidence: a closed loop that sends a request writes one")
 		return s, nil
 	case 1:
-		s.name = benchmarks[0].Name
+		s.artifact = benchmarks[0]
 		s.bytes, err = benchmarks[0].Bytes(ctx)
 		return s, err
 	}

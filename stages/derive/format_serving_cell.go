@@ -18,7 +18,7 @@ import (
 
 // servingContract is the version of what this file makes: it enters every
 // evaluator_sha256.
-const servingContract = 1
+const servingContract = 2
 
 // A ServingCellConfig asks for serving-cell.json; nulls stand for what the
 // deployment claims or the evidence shows.
@@ -76,7 +76,8 @@ func (s *Summary) servingInput(c *cell, set stage.LimitationSet) (in record.Serv
 	}
 	in.Deployment = s.servingDeployment(c, say)
 	in.ClientConcurrencyLimit = c.clientLimit(say)
-	if in.TargetInputTokens, err = c.targetTokens(config.TargetInputTokens, say); err != nil {
+	why := c.withholding(set, s.cells)
+	if in.TargetInputTokens, err = c.targetTokens(config.TargetInputTokens, why["prompt_tokens_p50"], say); err != nil {
 		return in, err
 	}
 	if config.TokenAccounting != nil {
@@ -90,7 +91,7 @@ func (s *Summary) servingInput(c *cell, set stage.LimitationSet) (in record.Serv
 	}
 	in.ChunkIntervalsMS = c.chunkIntervals()
 	c.servingTimes(&in)
-	c.servingGate(&in, say)
+	servingWithheld(&in, why, say)
 	in.Status = c.servingStatus(&in, set)
 	if in.Status == "aborted" {
 		in.CompletedAt = nil
@@ -209,13 +210,16 @@ func (c *cell) clientLimit(say func(label, value string)) int {
 
 // targetTokens is the size that the plan names or the workload asks for; a
 // dataset has none, and there the server's own count stands for it.
-func (c *cell) targetTokens(declared *int, say func(label, value string)) (int, error) {
+func (c *cell) targetTokens(declared *int, withheld string, say func(label, value string)) (int, error) {
 	if declared != nil {
 		return *declared, nil
 	}
 	workload, _ := c.header.Request.Workload.(map[string]any)
 	if n, ok := wholeNumber(workload["context_tokens"]); ok {
 		return n, nil
+	}
+	if withheld != "" {
+		return 0, fmt.Errorf("nothing says how large the inputs should be, and the server's counts are %s; write serving_cell.target_input_tokens", withheld)
 	}
 	var counts []float64
 	for _, r := range c.rows {
@@ -255,17 +259,6 @@ func (c *cell) servingTimes(in *record.ServingCellInput) {
 	if c.wallMS > 0 {
 		in.BatchDurationSeconds = new(c.wallMS / msPerS)
 	}
-}
-
-// servingGate withholds the throughput where the plan's gate does.
-func (c *cell) servingGate(in *record.ServingCellInput, say func(label, value string)) {
-	if !c.gateWithholds() {
-		return
-	}
-	for i := range in.Cases {
-		in.Cases[i].OutputTokens = nil
-	}
-	say("Completion throughput", "Withheld: the gate of the grades of "+c.grades.artifact.Stage+" failed")
 }
 
 // servingStatus: a completed record has a timing and a grade for every case. A

@@ -114,7 +114,7 @@ func Summarize(ctx context.Context, c SummarizeConfig, ports map[string][]stage.
 			return nil, err
 		}
 	}
-	s.choose()
+	s.choose(ports)
 	return s, nil
 }
 
@@ -123,11 +123,13 @@ func Summarize(ctx context.Context, c SummarizeConfig, ports map[string][]stage.
 func (s *Summary) Formats() []Format { return s.formats }
 
 // choose tries what was asked for on request with the limitations that are
-// known by now: the executor adds only texts to them.
-func (s *Summary) choose() {
+// known by now, those of all inputs among them: the executor adds only texts.
+func (s *Summary) choose(ports map[string][]stage.Artifact) {
 	set := stage.NewLimitationSet(s.Limitations...)
-	for _, c := range s.cells {
-		set = set.Union(c.limitations())
+	for _, as := range ports {
+		for _, a := range as {
+			set = set.Union(a.LimitationSet())
+		}
 	}
 	for _, f := range Formats() {
 		if !f.Wanted(s.config) {

@@ -36,6 +36,7 @@ type ServingCellInput struct {
 	BatchDurationSeconds *float64  // excludes set-up
 	Conditions           []Condition
 	Limitations          []string // the run's own, after the eight fixed ones
+	Withheld             []string // ids of metrics that are null although there are samples
 }
 
 // ServingDeployment is the operator's claims; ID, Model and Profile are required.
@@ -337,7 +338,7 @@ func (in *ServingCellInput) metricList() []any {
 	intervals := slices.Sorted(slices.Values(in.ChunkIntervalsMS))
 	const missing = " Includes every response with that timing; missing timings are not zero."
 	metric := func(id, label, unit, definition string, samples int, value any) jsontree.Obj {
-		if samples == 0 {
+		if samples == 0 || slices.Contains(in.Withheld, id) {
 			value = nil
 		}
 		return jsontree.Obj{

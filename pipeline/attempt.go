@@ -131,15 +131,16 @@ func (a *attempt) execute(ctx context.Context) (prov.Status, error) {
 
 // judge turns the error of a stage into its status.
 func (a *attempt) judge(err error) (prov.Status, error) {
-	if changed := unchanged(a.b.leaves); changed != nil && a.cause == nil {
-		return prov.Failed, &codedError{CodeChanged, changed}
+	if a.stack != nil {
+		a.final = true
+		return prov.Failed, &codedError{CodePanic, err}
+	}
+	if changed := unchanged(a.b.leaves); changed != nil {
+		return prov.Failed, &codedError{CodeChanged, a.changed(changed, err)}
 	}
 	switch {
 	case err == nil:
 		return prov.OK, nil
-	case a.stack != nil:
-		a.final = true
-		return prov.Failed, &codedError{CodePanic, err}
 	case errors.Is(err, stage.ErrAborted):
 		a.final = true
 		if a.cause != nil {
@@ -154,6 +155,22 @@ func (a *attempt) judge(err error) (prov.Status, error) {
 	}
 	a.final = errors.Is(err, stage.ErrFinal)
 	return prov.Failed, &codedError{codeOf(err, CodeStage), err}
+}
+
+// changed is what became of an attempt under which a file changed, however it
+// ended. Of one that was stopped nothing is kept either: partial evidence, too,
+// would name a content that it may not stand on. What was observed under the
+// change is not observed again: the phase may have sent its requests.
+func (a *attempt) changed(changed, err error) error {
+	aborted := errors.Is(err, stage.ErrAborted)
+	a.final = errors.Is(err, stage.ErrFinal) || a.n.spec.Class == stage.Observational && (err == nil || aborted)
+	if a.cause != nil {
+		changed = fmt.Errorf("%w; the stage was stopped as well: %w", changed, a.cause)
+	}
+	if aborted {
+		changed = fmt.Errorf("%w; what it had until then is not kept, because it may stand on either content", changed)
+	}
+	return changed
 }
 
 // because is why a stage was stopped, and what it was at if it tells.

@@ -64,11 +64,14 @@ func Grade(ctx context.Context, c GradeConfig, attempts, data stage.Artifact, fi
 		return nil, fmt.Errorf("dataset %s: %w", data.Name, err)
 	}
 	g := &Graded{}
-	if g.Header, err = b.header(c, attempts.SHA256, data.SHA256); err != nil {
-		return nil, err
-	}
 	if g.Rows, err = set.judgeAll(ctx, attempts, d); err != nil {
 		return nil, fmt.Errorf("attempts of %s: %w", attempts.Stage, err)
+	}
+	if err := c.settleReducer(g.Rows); err != nil {
+		return nil, err
+	}
+	if g.Header, err = b.header(c, attempts.SHA256, data.SHA256); err != nil {
+		return nil, err
 	}
 	counts := countVerdicts(g.Rows)
 	g.Footer = record.GradesFooter{

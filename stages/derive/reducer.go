@@ -1,11 +1,36 @@
 package derive
 
 import (
+	"errors"
 	"fmt"
 
 	"anvil/stages/internal/stat"
 	"anvil/stages/record"
 )
+
+// settleReducer gives a plan that could not know whether items repeat the
+// reducer none, as long as they do not: a default would decide a result.
+func (c *GradeConfig) settleReducer(rows []record.Grade) error {
+	if c.Reducer == "pass_at_k" && (c.K == nil || *c.K < 1) {
+		return errors.New("pass_at_k needs k, a count of attempts")
+	}
+	if c.Reducer != "" {
+		return nil
+	}
+	seen := map[string]int{}
+	for _, g := range rows {
+		if g.Item == nil {
+			continue
+		}
+		if before, ok := seen[*g.Item]; ok {
+			return fmt.Errorf("requests %d and %d both ask item %s, and the plan does not say what becomes of items that repeat: "+
+				"set `reducer` of the grade stage to one of none, mean, majority, pass_at_k, all", before, g.Index, quoted(*g.Item))
+		}
+		seen[*g.Item] = g.Index
+	}
+	c.Reducer = "none"
+	return nil
+}
 
 // reduce makes one value of several attempts at one item; by none, each attempt
 // stands for itself. It gives each item a value from 0 to 1 and returns their mean; nil
@@ -23,14 +48,37 @@ func reduce(reducer string, k *int, rows []record.Grade) *record.Reduced {
 		byItem[item] = append(byItem[item], g)
 	}
 	out := &record.Reduced{Reducer: reducer, K: k, Items: len(byItem)}
+	if out.Reason = tooFew(reducer, k, byItem); out.Reason != "" {
+		return out
+	}
 	values := make([]float64, 0, len(byItem))
 	for _, item := range sortedKeys(byItem) {
 		values = append(values, reduceItem(reducer, k, byItem[item]))
 	}
-	if len(values) > 0 {
-		out.Value = new(stat.Mean(values))
-	}
+	out.Value = new(stat.Mean(values))
 	return out
+}
+
+// tooFew tells why there is no value: nothing was asked, or pass@k of some item
+// cannot be told from fewer than k attempts. A mean over the other items would
+// have the name of one over all.
+func tooFew(reducer string, k *int, byItem map[string][]record.Grade) string {
+	if len(byItem) == 0 {
+		return "no request was planned"
+	}
+	if reducer != "pass_at_k" {
+		return ""
+	}
+	short, least := 0, *k
+	for _, rows := range byItem {
+		if len(rows) < *k {
+			short, least = short+1, min(least, len(rows))
+		}
+	}
+	if short == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d items have fewer than %d attempts, down to %d", short, len(byItem), *k, least)
 }
 
 func reduceItem(reducer string, k *int, rows []record.Grade) float64 {
@@ -53,7 +101,7 @@ func reduceItem(reducer string, k *int, rows []record.Grade) float64 {
 	case "all":
 		return truth(passed == n)
 	}
-	return passAtK(n, passed, min(*k, n))
+	return passAtK(n, passed, *k)
 }
 
 func truth(b bool) float64 {

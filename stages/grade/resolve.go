@@ -1,8 +1,10 @@
 package grade
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"anvil/pipeline/stage"
 	"anvil/stages/derive"
@@ -13,7 +15,7 @@ import (
 func resolve(r *stage.Resolution) {
 	measure, found := upstreamMeasure(r)
 	resolveDataset(r, measure, found)
-	resolveReducer(r, measure)
+	resolveReducer(r, measure, found)
 	derive.ResolveGraders(r)
 }
 
@@ -49,22 +51,50 @@ func resolveDataset(r *stage.Resolution, measure map[string]any, found bool) {
 }
 
 // resolveReducer makes the plan say what becomes of items that are asked again:
-// a default would decide a result.
-func resolveReducer(r *stage.Resolution, measure map[string]any) {
-	reducer := r.With["reducer"]
+// a default would decide a result. Whether imported attempts hold such items
+// shows when they are read, so the reducer then stays null until Grade settles it.
+func resolveReducer(r *stage.Resolution, measure map[string]any, found bool) {
+	times, known := attemptsPerItem(workload(measure))
+	known = known && found && !imports(r)
 	switch {
-	case reducer == nil && repeats(workload(measure)):
+	case r.With["reducer"] != nil:
+	case times > 1:
 		r.Problem("/reducer", "is required: the measure stage asks every item several times (epochs)", "one of none, mean, majority, pass_at_k, all")
-	case reducer == nil:
+		return
+	case found && !imports(r):
 		r.With["reducer"] = "none"
-	case reducer == "pass_at_k" && r.With["k"] == nil:
+	}
+	reducer, k := r.With["reducer"], r.With["k"]
+	switch {
+	case reducer == "pass_at_k" && k == nil:
 		r.Problem("/k", "is required by `reducer: pass_at_k`", "k: 1")
-	case reducer != "pass_at_k" && r.With["k"] != nil:
-		r.Problem("/k", fmt.Sprintf("belongs to `reducer: pass_at_k`, not to %v", reducer), "")
+	case reducer == "pass_at_k" && known && whole(k) > times:
+		r.Problem("/k", fmt.Sprintf("pass@%d needs as many attempts at an item, and the measure stage makes %d", whole(k), times),
+			"a smaller k, or more epochs of a dataset")
+	case reducer != "pass_at_k" && k != nil:
+		r.Problem("/k", fmt.Sprintf("belongs to `reducer: pass_at_k`, not to %v", cmp.Or(reducer, any("none"))), "")
 	}
 }
 
-func repeats(workload map[string]any) bool {
-	n, ok := workload["epochs"].(json.Number)
-	return ok && n.String() != "1"
+// attemptsPerItem is how often a workload asks an item at most; ok is false when
+// the plan does not tell.
+func attemptsPerItem(workload map[string]any) (n int64, ok bool) {
+	switch workload["source"] {
+	case "dataset":
+		return max(1, whole(workload["epochs"])), true
+	case "synthetic":
+		return 1, true
+	}
+	return 0, false
+}
+
+func whole(v any) int64 {
+	n, _ := v.(json.Number)
+	i, _ := n.Int64()
+	return i
+}
+
+// imports tells whether the attempts may come from an import.
+func imports(r *stage.Resolution) bool {
+	return slices.ContainsFunc(r.Upstream, func(p stage.Peer) bool { return p.Kind == "import" && p.Direct })
 }

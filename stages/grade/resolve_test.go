@@ -66,6 +66,10 @@ func TestProblems(t *testing.T) {
 		"foreign format":  {`{"graders": [{"id": "a", "type": "equals"}]}`, `{"source": "dataset", "file": "x", "format": "sharegpt", "epochs": 1}`, "/dataset", "sharegpt"},
 		"items repeat":    {`{"graders": [{"id": "a", "type": "equals"}]}`, `{"source": "dataset", "file": "x", "format": "anvil", "epochs": 2}`, "/reducer", "is required"},
 		"k is missing":    {`{"reducer": "pass_at_k", "graders": [{"id": "a", "type": "equals"}]}`, sent, "/k", "is required"},
+		"k alone":         {`{"k": 2, "graders": [{"id": "a", "type": "equals"}]}`, sent, "/k", "belongs to"},
+		"k of one epoch":  {`{"reducer": "pass_at_k", "k": 2, "graders": [{"id": "a", "type": "equals"}]}`, sent, "/k", "the measure stage makes 1"},
+		"k above epochs":  {`{"reducer": "pass_at_k", "k": 3, "graders": [{"id": "a", "type": "equals"}]}`, `{"source": "dataset", "file": "x", "format": "anvil", "epochs": 2}`, "/k", "pass@3"},
+		"k of synthetic":  {`{"reducer": "pass_at_k", "k": 2, "dataset": "d", "graders": [{"id": "a", "type": "equals"}]}`, `{"source": "synthetic"}`, "/k", "pass@2"},
 		"k without use":   {`{"reducer": "mean", "k": 2, "graders": [{"id": "a", "type": "equals"}]}`, sent, "/k", "belongs to"},
 		"two of an id":    {`{"graders": [{"id": "a", "type": "equals"}, {"id": "a", "type": "equals"}]}`, sent, "/graders/1/id", "second grader"},
 		"bad pattern":     {`{"graders": [{"id": "a", "type": "regex", "pattern": "("}]}`, sent, "/graders/0/pattern", "missing closing"},
@@ -114,6 +118,33 @@ func TestAValueThatCannotBeMeantIsAProblem(t *testing.T) {
 	} {
 		if r := resolved(t, `{"graders": [`+with+`]}`, sent); len(r.Problems()) > 0 {
 			t.Errorf("%s: %+v", with, r.Problems())
+		}
+	}
+}
+
+// Below an import nobody knows whether items repeat; what is known stays known.
+func TestReducerIsNamedWhereThePlanTells(t *testing.T) {
+	const graders = `"dataset": "d.jsonl", "graders": [{"id": "a", "type": "equals"}]`
+	imported := stage.Peer{ID: "old", Of: "old", Kind: "import", Direct: true, With: map[string]any{}}
+	measured := stage.Peer{ID: "m", Of: "m", Kind: "measure", Direct: true, With: map[string]any{"workload": object(t, sent)}}
+	for name, tt := range map[string]struct {
+		with     string
+		upstream []stage.Peer
+		want     any
+	}{
+		"measured":         {`{` + graders + `}`, []stage.Peer{measured}, "none"},
+		"imported":         {`{` + graders + `}`, []stage.Peer{imported}, nil},
+		"both":             {`{` + graders + `}`, []stage.Peer{measured, imported}, nil},
+		"imported, stated": {`{"reducer": "none", ` + graders + `}`, []stage.Peer{imported}, "none"},
+		"imported, pass@9": {`{"reducer": "pass_at_k", "k": 9, ` + graders + `}`, []stage.Peer{imported}, "pass_at_k"},
+	} {
+		r := &stage.Resolution{With: object(t, tt.with), ID: "grade", Upstream: tt.upstream}
+		if err := schemas.Fill("anvil.grade-config/v1", r.With); err != nil {
+			t.Fatal(err)
+		}
+		resolve(r)
+		if got := r.With["reducer"]; got != tt.want || len(r.Problems()) > 0 {
+			t.Errorf("%s: reducer %v, want %v; problems %+v", name, got, tt.want, r.Problems())
 		}
 	}
 }

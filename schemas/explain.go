@@ -219,10 +219,11 @@ func isNumber(s string) bool {
 
 // names puts the members of a union into words.
 func names(location string, union []any) []string {
-	file := location[:strings.IndexByte(location, '#')]
+	home := location[:strings.IndexByte(location, '#')]
 	var words []string
 	for _, u := range union {
 		m, _ := u.(map[string]any)
+		file := home // each reference is seen from there, whatever the last one led to
 		for range 8 {
 			ref, ok := m["$ref"].(string)
 			if !ok {

@@ -179,6 +179,9 @@ func Manifest(ctx context.Context, dir string, ignore []string) ([]byte, error) 
 	if len(scan.Dangling) > 0 {
 		return nil, fmt.Errorf("%s leads nowhere: a manifest of a broken checkpoint would pin the fault", scan.Dangling[0])
 	}
+	if len(scan.Partial) > 0 {
+		return nil, fmt.Errorf("%s is a download that did not finish: a manifest of it would pin the fault; let it finish, or leave it out by a pattern", scan.Partial[0])
+	}
 	if len(scan.Files) == 0 {
 		return nil, errors.New("the directory holds no file")
 	}

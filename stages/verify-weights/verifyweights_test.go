@@ -180,7 +180,16 @@ func TestManifestRefusesWhatCannotBePinned(t *testing.T) {
 	if err := os.Symlink("nowhere", filepath.Join(broken, "model.safetensors")); err != nil {
 		t.Fatal(err)
 	}
-	for name, dir := range map[string]string{"empty": empty, "dangling": broken, "missing": filepath.Join(empty, "x")} {
+	partial := t.TempDir()
+	for _, name := range []string{"model.safetensors", "model-2.safetensors.incomplete"} {
+		if err := os.WriteFile(filepath.Join(partial, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Manifest(context.Background(), partial, []string{"*.incomplete"}); err != nil {
+		t.Errorf("with the download left out: %v", err)
+	}
+	for name, dir := range map[string]string{"empty": empty, "dangling": broken, "partial": partial, "missing": filepath.Join(empty, "x")} {
 		if m, err := Manifest(context.Background(), dir, nil); err == nil {
 			t.Errorf("%s: got %s", name, m)
 		}

@@ -32,7 +32,7 @@ type File struct {
 // A Scan is what a checkpoint directory held.
 type Scan struct {
 	Files    []File   // sorted by path in byte order
-	Ignored  []string // by the patterns
+	Ignored  []string // by the patterns, each file of a folder too
 	Dangling []string // links that lead nowhere
 	Partial  []string // what a download that did not finish leaves behind
 	Bytes    int64
@@ -108,7 +108,7 @@ func (s *Scan) list(root string, ignore []string) ([]string, error) {
 		for _, e := range entries {
 			p := path.Join(rel, e.Name())
 			if ignored(p, ignore) {
-				s.Ignored = append(s.Ignored, p)
+				s.ignore(root, p, e)
 				continue
 			}
 			info, err := os.Stat(filepath.Join(root, filepath.FromSlash(p)))
@@ -137,6 +137,24 @@ func (s *Scan) list(root string, ignore []string) ([]string, error) {
 	}
 	slices.Sort(paths)
 	return paths, nil
+}
+
+// ignore lists what a pattern leaves out: of a folder each file. Links are not
+// followed, and a folder that cannot be read is listed itself: nothing of it is
+// needed.
+func (s *Scan) ignore(root, p string, e fs.DirEntry) {
+	if !e.IsDir() {
+		s.Ignored = append(s.Ignored, p)
+		return
+	}
+	entries, err := os.ReadDir(filepath.Join(root, filepath.FromSlash(p)))
+	if err != nil {
+		s.Ignored = append(s.Ignored, p)
+		return
+	}
+	for _, e := range entries {
+		s.ignore(root, path.Join(p, e.Name()), e)
+	}
 }
 
 func ignored(p string, patterns []string) bool {

@@ -138,6 +138,18 @@ func TestIgnoredFilesAreListed(t *testing.T) {
 	}
 }
 
+// plan-keys.md: each ignored file is listed.
+func TestFilesOfAnIgnoredFolderAreListed(t *testing.T) {
+	dir := write(t, with(map[string]string{"logs/run.txt": "x", "logs/old/run.txt": "y", "logs/self": "->.", "logs/none": "->nowhere", "sub/logs/z": "z"}))
+	s := scan(t, dir, "logs")
+	if want := []string{"logs/none", "logs/old/run.txt", "logs/run.txt", "logs/self", "sub/logs/z"}; !slices.Equal(s.Ignored, want) {
+		t.Errorf("ignored %q, want %q", s.Ignored, want)
+	}
+	if want := scan(t, write(t, whole)).Manifest().Digest(); s.Manifest().Digest() != want {
+		t.Error("files of an ignored folder are in the manifest")
+	}
+}
+
 func TestDirectoryRefusesWhatIsNone(t *testing.T) {
 	file := filepath.Join(write(t, whole), "config.json")
 	if _, err := Directory(context.Background(), file, Options{}); !errors.Is(err, ErrNotDirectory) {

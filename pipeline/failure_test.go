@@ -447,7 +447,7 @@ func TestWhatCannotBeMadeAgainBreaksTheRunBeforeAnythingIsExecuted(t *testing.T)
 				t.Error("something was executed")
 				return nil
 			}
-			_, err := l.x.Run(t.Context(), p.Plan, Options{From: []string{"grade"}, Force: []string{"other"}})
+			_, err := l.x.Run(t.Context(), p.Plan, Options{From: []string{"grade", "other"}, Force: []string{"other"}})
 			var broken *BrokenError
 			if !errors.As(err, &broken) || broken.Digest != in.SHA256 || broken.Name != in.Name {
 				t.Errorf("got %v, want a *BrokenError that names %s", err, in.Name)

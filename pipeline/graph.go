@@ -139,6 +139,20 @@ func (g *graph) assign(opt Options) error {
 	case len(from) > 0:
 		g.assignFrom(from)
 	}
+	return g.reached(force)
+}
+
+// reached refuses to force a stage that --only or --from leaves alone.
+func (g *graph) reached(force map[string]bool) error {
+	for _, n := range g.order {
+		if !force[n.ID] || n.role == forced {
+			continue
+		}
+		return &SelectionError{
+			Reason:     fmt.Sprintf("--force: %s is not among the stages that --only or --from executes", n.ID),
+			Suggestion: "name it, or a stage that it stands on, with --from, or leave out --force",
+		}
+	}
 	return nil
 }
 

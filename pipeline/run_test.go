@@ -284,3 +284,23 @@ func result(tb testing.TB, l *lab, r *Run, id string) *prov.Result {
 	}
 	return res
 }
+
+// A flag that changes nothing is a mistake that nobody would notice.
+func TestForceOutsideWhatIsExecutedIsRefused(t *testing.T) {
+	l := newLab(t)
+	p := l.plan("a make", "b make a", "c make b", "other make a")
+	l.run(p, Options{})
+	for _, opt := range []Options{
+		{Only: []string{"c"}, Force: []string{"a"}},
+		{Only: []string{"b"}, Force: []string{"c"}},
+		{From: []string{"c"}, Force: []string{"c", "other"}},
+	} {
+		_, err := l.x.Run(t.Context(), p.Plan, opt)
+		wrong, ok := errors.AsType[*SelectionError](err)
+		if !ok || !strings.Contains(err.Error(), "--force: "+opt.Force[len(opt.Force)-1]) || wrong.Hint() == "" {
+			t.Errorf("%+v: got %v, want a *SelectionError that names the stage", opt, err)
+		}
+	}
+	wantStates(t, l.run(p, Options{From: []string{"b"}, Force: []string{"c"}}), "a=ok/taken_over b=ok/restored c=ok/executed other=ok/taken_over")
+	wantStates(t, l.run(p, Options{Only: []string{"c"}, Force: []string{"c"}}), "a=ok/taken_over b=ok/taken_over c=ok/executed other=ok/taken_over")
+}

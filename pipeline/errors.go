@@ -43,9 +43,11 @@ func (e *BusyError) Error() string {
 func (e *BusyError) Hint() string { return "wait for it to end, or run with --wait" }
 
 // A Difference is one place at which what the plan asks for now differs from
-// what an earlier attempt was told. Path is a JSON pointer into the
-// configuration below "config", or one of "contract", "salt",
-// "inputs.<port>[i].<field>". A side that has no value is nil.
+// what an earlier attempt was told. Path is written as the plan writes it:
+// "with.load.rate" in the configuration, "with.dataset.sha256" of a file that it
+// names, "inputs.<port>.<field>" of what arrives on a port (with "[i]" where
+// several do), "contract" or "salt"; below "plan" where whole plans are
+// compared. A side that has no value is nil.
 type Difference struct {
 	Path   string `json:"path"`
 	Before any    `json:"before"`
@@ -120,18 +122,3 @@ func (e *SelectionError) Error() string { return e.Reason }
 
 // Hint names what was probably meant.
 func (e *SelectionError) Hint() string { return e.Suggestion }
-
-// A WorkspaceError says that the workspace cannot be written: nothing was run.
-type WorkspaceError struct {
-	Dir string
-	Err error
-}
-
-// Error names the folder.
-func (e *WorkspaceError) Error() string { return fmt.Sprintf("workspace %s: %v", e.Dir, e.Err) }
-
-// Unwrap returns the cause.
-func (e *WorkspaceError) Unwrap() error { return e.Err }
-
-// Hint says what can be done about it.
-func (e *WorkspaceError) Hint() string { return "name a folder that can be written with --workspace" }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/prov"
@@ -40,7 +41,7 @@ func (a *attempt) publish(ctx context.Context, status prov.Status, failure error
 		return err
 	}
 	n.outcome = n.stand(&standing{sum: sum, res: &res, how: prov.Executed}, e.x.Store)
-	n.outcome.elapsed = elapsed(a.begun)
+	n.outcome.elapsed = time.Since(a.begun)
 	n.outcome.internal = a.stack != nil
 	if status == prov.OK {
 		err = e.x.Store.Point(a.b.key, store.Pointer{Run: a.runID, Stage: n.ID, Attempt: a.number, Result: sum})

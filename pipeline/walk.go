@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
-	"time"
 
 	"anvil/pipeline/event"
 	"anvil/pipeline/prov"
@@ -221,6 +220,3 @@ func (e *execution) env(n *node) stage.Env {
 		Stop: e.halt.stop, StopCause: func() error { return ErrInterrupted },
 	}
 }
-
-// elapsed is the time since a stage began, by the monotonic clock.
-func elapsed(since time.Time) time.Duration { return time.Since(since) }

@@ -121,7 +121,6 @@ var errorTable = []struct {
 	{exitStage, "disk_full", is[*store.FullError]},
 	{exitStage, "read_only", is[*store.ReadOnlyError]},
 	{exitStage, "workspace_gone", is[*store.GoneError]},
-	{exitStage, "workspace", is[*pipeline.WorkspaceError]},
 }
 
 func is[E error](err error) bool {

@@ -9,9 +9,10 @@ import (
 
 // choice: the answer names one letter of several: alone, after a word such as
 // "answer", before a bracket, a full stop or a colon at the start of a line, or
-// as the only letter that stands by itself.
+// as the only letter that stands by itself. A small letter will do where it
+// can be no word: "the answer is a pity" chooses nothing.
 var choiceGrader = graderType{
-	name: "choice", needText: true,
+	name: "choice",
 	keys: map[string]any{"value": nil, "from": defaultFrom, "letters": "ABCD"}, build: buildChoice,
 }
 
@@ -36,11 +37,13 @@ func buildChoice(s GraderSpec, b *builder) (grader, error) {
 	}
 	class := "([" + s.Letters + strings.ToLower(s.Letters) + "])"
 	upper := "([" + s.Letters + "])"
+	lower := "([" + strings.ToLower(s.Letters) + "])"
 	return &choice{
 		want: want, letters: s.Letters,
-		alone:   regexp.MustCompile(`^[\s(\[*"']*` + class + `[\s)\].,:*"']*$`),
-		named:   regexp.MustCompile(`(?i:\b(?:answer|choice|option)\b)[\s*:]*(?i:is|would be|:)?[\s*:("'\[]*` + upper + `(?:[^\pL\pN]|$)`),
-		leading: regexp.MustCompile(`(?m)^[\s(\[*]*` + upper + `[)\].:]`),
+		alone: regexp.MustCompile(`^[\s(\[*"']*` + class + `[\s)\].,:*"']*$`),
+		named: regexp.MustCompile(`(?i:\b(?:answer|choice|option)\b)[\s*:]*(?i:is|would be|:)?[\s*:("'\[]*(?:` +
+			upper + `(?:[^\pL\pN]|$)|` + lower + `(?:[)\].,:;!?*"']+(?:\s|$)|\s*$|[ \t]*[\r\n]|[ \t]+[-–—]))`),
+		leading: regexp.MustCompile(`(?m)^[\s(\[*]*(?:` + upper + `[)\].:]|` + lower + `[)\].:]+(?:\s|$))`),
 		stood:   regexp.MustCompile(`(?:^|[^\pL\pN'])` + upper + `(?:[^\pL\pN']|$)`),
 	}, nil
 }
@@ -74,15 +77,16 @@ func isLetterOf(letters, text string) bool {
 
 // find returns where the chosen letter stands.
 func (g *choice) find(text string) (at int, reason string) {
-	if m := g.alone.FindStringSubmatchIndex(text); m != nil {
-		return m[2], ""
+	from, to := trimmed(text)
+	if m := g.alone.FindStringSubmatchIndex(text[from:to]); m != nil {
+		return from + m[2], ""
 	}
 	for _, re := range []*regexp.Regexp{g.named, g.leading} {
 		if all := re.FindAllStringSubmatchIndex(text, -1); len(all) > 0 {
 			if re == g.leading && len(distinct(text, all)) > 1 {
 				continue // the answer repeats the list of choices
 			}
-			return all[len(all)-1][2], ""
+			return letterAt(all[len(all)-1]), ""
 		}
 	}
 	all := g.stood.FindAllStringSubmatchIndex(text, -1)
@@ -90,7 +94,7 @@ func (g *choice) find(text string) (at int, reason string) {
 	case 0:
 		return 0, "names none of the letters " + g.letters
 	case 1:
-		return all[0][2], ""
+		return letterAt(all[0]), ""
 	}
 	return 0, "names several letters and says of none that it is the answer"
 }
@@ -98,7 +102,16 @@ func (g *choice) find(text string) (at int, reason string) {
 func distinct(text string, matches [][]int) map[string]bool {
 	letters := map[string]bool{}
 	for _, m := range matches {
-		letters[text[m[2]:m[3]]] = true
+		at := letterAt(m)
+		letters[strings.ToUpper(text[at:at+1])] = true
 	}
 	return letters
+}
+
+// letterAt is where the letter of a match stands, whichever group took it.
+func letterAt(match []int) int {
+	if match[2] < 0 {
+		return match[4]
+	}
+	return match[2]
 }

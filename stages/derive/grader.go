@@ -149,15 +149,21 @@ func scalarText(v any) (string, bool) {
 // A wrapped grader is a grader with what all have in common: the field it
 // looks at, the extraction, `not`.
 type wrapped struct {
-	spec     GraderSpec
-	inner    grader
-	extract  *extraction
-	needText bool
+	spec    GraderSpec
+	subject subject
+	inner   grader
+	extract *extraction
 }
 
 func (w *wrapped) judge(a *answer) judgement {
 	here := answer{attempt: a.attempt, row: a.row, offset: -1}
-	if w.needText {
+	switch w.subject {
+	case ofGraders: // each sees for itself
+	case ofAnswer:
+		if !hasAnswer(a.attempt) {
+			return unscorable(string(a.attempt.Outcome))
+		}
+	case ofText:
 		text, ok, why := fieldText(a.attempt, w.spec.Field)
 		if !ok {
 			return why
@@ -214,12 +220,11 @@ func fieldText(a *record.Attempt, field string) (string, bool, judgement) {
 		if len(a.ToolCalls) == 0 {
 			return "", false, missing
 		}
-		raw, err := json.Marshal(a.ToolCalls)
-		if err != nil {
-			return "", false, graderError("tool calls: %v", err)
-		}
-		return string(raw), true, judgement{}
+		return marshalText(a.ToolCalls), true, judgement{}
 	case fieldReasoning:
+		if a.Reasoning == nil && a.Text == nil {
+			return "", false, unscorable("the text was not stored")
+		}
 		if a.Reasoning == nil || *a.Reasoning == "" {
 			return "", false, missing
 		}
@@ -236,16 +241,26 @@ func fieldText(a *record.Attempt, field string) (string, bool, judgement) {
 	return *a.Text, true, judgement{}
 }
 
+// hasAnswer tells whether there is anything to judge: a truncated request may
+// have ended among its thoughts.
+func hasAnswer(a *record.Attempt) bool {
+	switch {
+	case len(a.ToolCalls) > 0:
+		return true
+	case a.Text != nil:
+		return *a.Text != ""
+	}
+	return a.T.FirstContent != nil && a.TextSHA256 != noText
+}
+
 // errNoMatch is why an extraction found nothing: the answer is not in the form
 // that was asked for, which is a failure and no fault of the grader.
 var errNoMatch = errors.New("extract: nothing in the answer matches")
 
 // lastLine returns the bounds of the last line that is not blank.
 func lastLine(text string) (from, to int) {
-	to = len(strings.TrimRight(text, " \t\r\n"))
+	_, to = trimmed(text)
 	from = strings.LastIndexByte(text[:to], '\n') + 1
-	for from < to && (text[from] == ' ' || text[from] == '\t') {
-		from++
-	}
-	return from, to
+	blank, _ := trimmed(text[from:to])
+	return from + blank, to
 }

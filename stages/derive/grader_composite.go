@@ -10,21 +10,21 @@ import (
 
 // all, any, at_least: graders of graders.
 func allGrader() graderType {
-	return graderType{name: "all", keys: map[string]any{"of": nil}, build: func(s GraderSpec, b *builder) (grader, error) {
+	return graderType{name: "all", subject: otherGraders, keys: map[string]any{"of": nil}, build: func(s GraderSpec, b *builder) (grader, error) {
 		members, err := b.build(s.Of)
 		return &atLeast{n: len(members), of: members}, err
 	}}
 }
 
 func anyGrader() graderType {
-	return graderType{name: "any", keys: map[string]any{"of": nil}, build: func(s GraderSpec, b *builder) (grader, error) {
+	return graderType{name: "any", subject: otherGraders, keys: map[string]any{"of": nil}, build: func(s GraderSpec, b *builder) (grader, error) {
 		members, err := b.build(s.Of)
 		return &atLeast{n: 1, of: members}, err
 	}}
 }
 
 func atLeastGrader() graderType {
-	return graderType{name: "at_least", keys: map[string]any{"n": nil, "of": nil}, build: func(s GraderSpec, b *builder) (grader, error) {
+	return graderType{name: "at_least", subject: otherGraders, keys: map[string]any{"n": nil, "of": nil}, build: func(s GraderSpec, b *builder) (grader, error) {
 		members, err := b.build(s.Of)
 		if err == nil && (s.N < 1 || s.N > len(members)) {
 			err = &keyError{"n", fmt.Sprintf("must be from 1 to %d", len(members)), ""}

@@ -6,7 +6,7 @@ import (
 
 // contains: the answer holds any, or all, of the literals.
 var containsGrader = graderType{
-	name: "contains", needText: true,
+	name: "contains",
 	keys: map[string]any{"any": nil, "all": nil}, build: buildContains,
 }
 

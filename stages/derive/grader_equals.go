@@ -1,10 +1,13 @@
 package derive
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+)
 
 // equals: the whole answer is one of the acceptable texts.
 var equalsGrader = graderType{
-	name: "equals", needText: true,
+	name:  "equals",
 	keys:  map[string]any{"value": nil, "from": defaultFrom, "ignore_case": false, "trim": true},
 	build: buildEquals,
 }
@@ -40,13 +43,12 @@ func (g *equals) judge(a *answer) judgement {
 	return fail("%s is not %s", quoted(got), anyOf(wanted)).from(a, from, to)
 }
 
-// trimmed returns the bounds of the text without white space around it.
+// trimmed returns the bounds of the text without white space, as strings.TrimSpace
+// knows it, around it.
 func trimmed(s string) (from, to int) {
-	from = len(s) - len(strings.TrimLeft(s, whiteSpace))
-	return from, from + len(strings.TrimRight(s[from:], whiteSpace))
+	from = len(s) - len(strings.TrimLeftFunc(s, unicode.IsSpace))
+	return from, from + len(strings.TrimSpace(s[from:]))
 }
-
-const whiteSpace = " \t\r\n\v\f\u0085\u00a0"
 
 // anyOf names what was wanted in a reason.
 func anyOf(wanted []string) string {

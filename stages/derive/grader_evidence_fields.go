@@ -14,7 +14,7 @@ import (
 // with most of the fields, the last of equals), else in lines `name: value`.
 // Every field must be right; the score is the share that is.
 var evidenceFieldsGrader = graderType{
-	name: "evidence_fields", needText: true,
+	name:  "evidence_fields",
 	keys:  map[string]any{"from": "/expected/fields", "fields": nil, "normalize": []any{"trim", "casefold", "nfc", "number"}},
 	build: buildEvidenceFields,
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // finish_reason: the server ended the first choice for one of these reasons.
-var finishReasonGrader = graderType{name: "finish_reason", keys: map[string]any{"in": nil}, build: buildFinishReason}
+var finishReasonGrader = graderType{name: "finish_reason", subject: theAnswer, keys: map[string]any{"in": nil}, build: buildFinishReason}
 
 type finishReason struct{ in []string }
 

@@ -12,7 +12,7 @@ import (
 // that fits the schema, and what the pointers name in it is as given. The score
 // is the share of pointers that hold.
 var jsonGrader = graderType{
-	name: "json", needText: true,
+	name: "json",
 	keys: map[string]any{"schema": nil, "pointers": nil}, build: buildJSON,
 }
 

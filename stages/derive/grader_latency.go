@@ -8,7 +8,7 @@ import (
 )
 
 // latency: a figure of the request itself is at most so large.
-var latencyGrader = graderType{name: "latency", keys: map[string]any{"metric": nil, "at_most": nil}, build: buildLatency}
+var latencyGrader = graderType{name: "latency", subject: theAnswer, keys: map[string]any{"metric": nil, "at_most": nil}, build: buildLatency}
 
 type latency struct {
 	name   string

@@ -9,8 +9,16 @@ import (
 // length: the answer has from min to max characters (code points), words
 // (parted by white space) or output tokens (the server's count).
 var lengthGrader = graderType{
-	name: "length", needText: true,
+	name: "length", subject: lengthOf,
 	keys: map[string]any{"min": nil, "max": nil, "unit": "words"}, build: buildLength,
+}
+
+// lengthOf: a count of tokens is there also where the text was not stored.
+func lengthOf(s GraderSpec) subject {
+	if s.Unit == "tokens" {
+		return ofAnswer
+	}
+	return ofText
 }
 
 type length struct {

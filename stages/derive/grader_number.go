@@ -13,7 +13,7 @@ import (
 // units are given, is within abs or rel of the expected one, or of one of
 // several. All is compared exactly.
 var numberGrader = graderType{
-	name: "number", needText: true,
+	name: "number",
 	keys: map[string]any{"value": nil, "from": defaultFrom, "abs": 0, "rel": 0, "units": nil}, build: buildNumber,
 }
 

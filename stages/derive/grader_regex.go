@@ -5,7 +5,7 @@ import "regexp"
 // regex: the pattern (RE2) matches anywhere; its first group, or the whole
 // match, is what was extracted.
 var regexGrader = graderType{
-	name: "regex", needText: true,
+	name: "regex",
 	keys: map[string]any{"pattern": nil}, build: buildRegex,
 }
 

@@ -1,11 +1,14 @@
 package derive
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+)
 
 // starts_with: the answer begins with one of the acceptable texts, white space
-// before it left aside.
+// before both left aside.
 var startsWithGrader = graderType{
-	name: "starts_with", needText: true,
+	name: "starts_with",
 	keys: map[string]any{"value": nil, "from": defaultFrom}, build: buildStartsWith,
 }
 
@@ -23,6 +26,7 @@ func (g *startsWith) judge(a *answer) judgement {
 	}
 	from, to := trimmed(a.text)
 	for _, w := range wanted {
+		w = strings.TrimLeftFunc(w, unicode.IsSpace)
 		if strings.HasPrefix(a.text[from:], w) {
 			return pass("begins with "+quoted(w)).from(a, from, from+len(w))
 		}

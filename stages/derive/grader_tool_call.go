@@ -13,7 +13,7 @@ import (
 // of them. They are compared member by member, and the F1 of expected and given
 // members must reach min_f1. Of several calls the best one counts.
 var toolCallGrader = graderType{
-	name: "tool_call",
+	name: "tool_call", subject: theAnswer,
 	keys: map[string]any{"name": nil, "from": defaultFrom, "arguments": nil, "min_f1": 1}, build: buildToolCall,
 }
 

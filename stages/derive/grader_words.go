@@ -9,7 +9,7 @@ import (
 
 // words: the answer has exactly the requested number of words.
 var wordsGrader = graderType{
-	name: "words", needText: true,
+	name: "words",
 	keys: map[string]any{"requested": nil, "from": defaultFrom}, build: buildWords,
 }
 

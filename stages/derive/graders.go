@@ -16,10 +16,30 @@ import (
 
 // A graderType is one member of the table of graders.
 type graderType struct {
-	name     string
-	keys     map[string]any // the keys of its own with their defaults
-	needText bool
-	build    func(GraderSpec, *builder) (grader, error) // reads the file behind a key by builder.file
+	name    string
+	keys    map[string]any                             // the keys of its own with their defaults
+	subject func(GraderSpec) subject                   // nil: ofText
+	build   func(GraderSpec, *builder) (grader, error) // reads the file behind a key by builder.file
+}
+
+// A subject is what a grader looks at. It decides what of an answer must be
+// there, and whether `field` and `extract` mean anything.
+type subject int
+
+const (
+	ofText    subject = iota // the field, after extraction
+	ofAnswer                 // an answer, but none of its texts
+	ofGraders                // what other graders say
+)
+
+func theAnswer(GraderSpec) subject    { return ofAnswer }
+func otherGraders(GraderSpec) subject { return ofGraders }
+
+func (t graderType) subjectOf(s GraderSpec) subject {
+	if t.subject == nil {
+		return ofText
+	}
+	return t.subject(s)
 }
 
 // graders is the table: a new type of grader is one file and one line here.
@@ -221,7 +241,7 @@ func (b *builder) graderOf(m map[string]any, at string) (*wrapped, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &wrapped{spec: spec, needText: t.needText}
+	w := &wrapped{spec: spec, subject: t.subjectOf(spec)}
 	if w.extract, err = newExtraction(spec.Extract); err != nil {
 		return nil, err
 	}
@@ -249,7 +269,29 @@ func decodeSpec(m map[string]any) (GraderSpec, graderType, error) {
 	if spec.Weight < 0 {
 		return spec, t, errors.New("weight: must not be negative")
 	}
-	return spec, t, nil
+	return spec, t, checkSubject(spec, t.subjectOf(spec))
+}
+
+// checkSubject refuses what would be left out of account without a word.
+func checkSubject(s GraderSpec, of subject) error {
+	what, hint := "looks at no text of the answer", "leave it out"
+	switch {
+	case of == ofText:
+		return nil
+	case of == ofGraders:
+		what, hint = "looks at other graders alone", "write it in the graders of `of`"
+	case s.Type == "length":
+		what = "in tokens goes by the server's count"
+	}
+	message := fmt.Sprintf("means nothing here: %s %s", s.Type, what)
+	if s.Extract != nil {
+		return &keyError{"extract", message, hint}
+	}
+	calls := s.Type == "tool_call" && s.Field == fieldToolCalls // says what is so
+	if s.Field != fieldContent && !calls {
+		return &keyError{"field", message, hint}
+	}
+	return nil
 }
 
 // A keyError is a fault of one key of a grader.

@@ -148,3 +148,33 @@ func TestReducerIsNamedWhereThePlanTells(t *testing.T) {
 		}
 	}
 }
+
+// A key that means nothing to a grader is no key that it may have: the plan's
+// author meant something by it.
+func TestFieldAndExtractNeedAText(t *testing.T) {
+	for _, kind := range []string{
+		`"type": "latency", "metric": "e2e_ms", "at_most": 1`, `"type": "finish_reason", "in": ["stop"]`, `"type": "tool_call"`,
+		`"type": "length", "max": 1, "unit": "tokens"`, `"type": "all", "of": [{"id": "b", "type": "equals"}]`,
+		`"type": "any", "of": [{"id": "b", "type": "equals"}]`, `"type": "at_least", "n": 1, "of": [{"id": "b", "type": "equals"}]`,
+	} {
+		for key, member := range map[string]string{"field": `"field": "reasoning"`, "extract": `"extract": {"last_line": true}`} {
+			for at, with := range map[string]string{
+				"/graders/0/":      `{"id": "a", ` + kind + `, ` + member + `}`,
+				"/graders/0/of/0/": `{"id": "o", "type": "any", "of": [{"id": "a", ` + kind + `, ` + member + `}]}`,
+			} {
+				r := resolved(t, `{"graders": [`+with+`]}`, sent)
+				if len(r.Problems()) != 1 || r.Problems()[0].Pointer != at+key || !strings.Contains(r.Problems()[0].Message, "means nothing here") {
+					t.Errorf("%s: %+v, want one at %s", with, r.Problems(), at+key)
+				}
+			}
+		}
+	}
+	for _, with := range []string{
+		`{"id": "a", "type": "tool_call", "field": "tool_calls"}`, `{"id": "a", "type": "length", "max": 1, "field": "reasoning", "extract": {"last_line": true}}`,
+		`{"id": "a", "type": "latency", "metric": "e2e_ms", "at_most": 1, "field": "content", "extract": null}`,
+	} {
+		if r := resolved(t, `{"graders": [`+with+`]}`, sent); len(r.Problems()) > 0 {
+			t.Errorf("%s: %+v", with, r.Problems())
+		}
+	}
+}

@@ -20,14 +20,16 @@ type cell struct {
 	grades      *gradesRead
 	own         []stage.Artifact // every artifact of this cell alone
 
-	tally   *tally
-	prompts digest.Digest // of the prompts' digests in order of index
-	keep    bool          // rows, for a serving cell
-	level   float64       // of confidence
-	rows    []servingRow
-	wallMS  float64
-	metrics []record.Metric
-	out     record.Cell
+	tally    *tally
+	prompts  digest.Digest // of the prompts' digests in order of index
+	contract *int          // of measure; nil without a measurement
+	arrivals arrivals      // of an open loop
+	keep     bool          // rows, for a serving cell
+	level    float64       // of confidence
+	rows     []servingRow
+	wallMS   float64
+	metrics  []record.Metric
+	out      record.Cell
 }
 
 // readCells pairs what arrives on the ports: one cell for each attempts file,
@@ -109,6 +111,9 @@ func (c *cell) readAttempts(ctx context.Context) (status string, err error) {
 		}
 		prompts[a.Index] = a.PromptSHA256
 		c.tally.add(&a)
+		if c.open() {
+			c.arrivals.add(&a)
+		}
 		if c.keep {
 			c.rows = append(c.rows, c.servingRow(&a))
 		}
@@ -149,6 +154,9 @@ func (c *cell) readMeasurement(ctx context.Context, ports map[string][]stage.Art
 			return err
 		}
 		c.measurement = &m
+		if err := c.readContract(ctx, a); err != nil {
+			return err
+		}
 	}
 	return nil
 }

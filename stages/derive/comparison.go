@@ -1,14 +1,18 @@
 package derive
 
 import (
+	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/gowebpki/jcs"
 
 	"anvil/pipeline/digest"
+	"anvil/pipeline/stage"
 	"anvil/stages/record"
 )
 
@@ -41,6 +45,10 @@ func (c *cell) compare(config SummarizeConfig, f facts) {
 	known("prompts_sha256", c.prompts)
 	known("quantile", config.Quantile)
 	flatten(conditions, "load", c.header.Load)
+	if c.open() {
+		due, ok := c.arrivals.digest()
+		maybe("load.arrivals_sha256", due, ok)
+	}
 	flatten(conditions, "workload", c.header.Request.Workload)
 	flatten(conditions, "sampling", c.header.Request.Sampling)
 	m := c.measurement
@@ -50,6 +58,9 @@ func (c *cell) compare(config SummarizeConfig, f facts) {
 	maybe("sequence", m.Sequence, m.Sequence != "")
 	maybe("cache.state", m.Cache.State, m.Cache.State != "" && m.Cache.State != "unknown")
 	maybe("cache.reset", m.Cache.Reset, m.Cache.Reset != "")
+	share := c.tally.cachedShare(0)
+	maybe("cache.measured_share", hundredths(share.value), share.reason == "")
+	maybe("contract", c.contract, c.contract != nil)
 	maybe("served_window", m.ServedWindow, m.ServedWindow != nil)
 	o := observe(f, []*cell{c})
 	maybe("engine.name", o.Engine, o.Engine != nil)
@@ -77,8 +88,65 @@ func comparison(conditions map[string]any, unknown []string) record.Comparison {
 	return out
 }
 
+// hundredths is a measured share as a condition: unlike cache states are tens of
+// them apart (records.md 8, number 3), and no two phases agree to the last digit.
+func hundredths(share float64) float64 { return math.Round(share*100) / 100 }
+
+// firstContract is the contract of every measurement whose document does not
+// name one: measure has had no other.
+const firstContract = 1
+
+// readContract takes from measurement.json under which contract of measure the
+// figures came about.
+func (c *cell) readContract(ctx context.Context, measurement stage.Artifact) error {
+	m, err := stage.Decode[struct {
+		Contract *int `json:"contract"`
+	}](ctx, measurement)
+	if c.contract = m.Contract; c.contract == nil {
+		c.contract = new(firstContract)
+	}
+	return err
+}
+
+// arrivals are the moments at which an open loop wanted to send, of whatever
+// process or trace: of a trace the load names a file and no more.
+type arrivals struct {
+	due     map[int]int64
+	unknown bool
+}
+
+func (r *arrivals) add(a *record.Attempt) {
+	due := a.T.Due
+	if len(a.Tries) > 0 {
+		due = a.Tries[0].T.Due // that of the last try is when it was tried again
+	}
+	switch {
+	case due == nil:
+		r.unknown = true
+	case r.due == nil:
+		r.due = map[int]int64{a.Index: *due}
+	default:
+		r.due[a.Index] = *due
+	}
+}
+
+// digest is the SHA-256 of the moments in order of index, ns, a line each.
+func (r *arrivals) digest() (digest.Digest, bool) {
+	h := sha256.New()
+	for i := range len(r.due) {
+		fmt.Fprintf(h, "%d\n", r.due[i])
+	}
+	return digest.Digest(h.Sum(nil)), !r.unknown
+}
+
+// open tells whether the load is an open loop.
+func (c *cell) open() bool {
+	load, _ := c.header.Load.(map[string]any)
+	return load["mode"] == "open"
+}
+
 // flatten writes the members of nested objects under dotted names. Paths of
-// files are no conditions: the digest of the prompts is.
+// files are no conditions: the digests of the prompts and of the arrivals are.
 func flatten(into map[string]any, name string, v any) {
 	object, ok := v.(map[string]any)
 	if !ok {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,7 +20,8 @@ import (
 
 // A Base is the run that a derived run builds on.
 type Base struct {
-	Run    string
+	Run    string         // its id
+	Name   string         // by which it is found again: its id, or a path where it stands outside the workspace
 	Params map[string]any // as that run's plan resolved them: string, bool, json.Number or nil
 }
 
@@ -40,7 +42,7 @@ func (x *Executor) FindBase(ctx context.Context, planName string, needs map[stri
 			return nil, &BaseError{Base: opt.Base, Reason: err.Error()}
 		}
 		defer func() { err = errors.Join(err, r.Close()) }()
-		return baseOf(r)
+		return x.baseOf(r)
 	}
 	wanted := takenOver(needs, opt)
 	ids, err := prov.NewestRuns(x.Workspace)
@@ -117,7 +119,7 @@ func (x *Executor) serving(ctx context.Context, reader *prov.Reader, id string, 
 		return nil
 	}
 	run, err := loadRun(ctx, r, reader)
-	base, baseErr := baseOf(r)
+	base, baseErr := x.baseOf(r)
 	if errors.Join(err, baseErr, r.Close()) != nil {
 		return nil
 	}
@@ -129,7 +131,7 @@ func (x *Executor) serving(ctx context.Context, reader *prov.Reader, id string, 
 	return base
 }
 
-func baseOf(r *prov.Run) (*Base, error) {
+func (x *Executor) baseOf(r *prov.Run) (*Base, error) {
 	raw, err := r.ReadFile(prov.ResolvedPlanName)
 	if err != nil {
 		return nil, &BaseError{Base: r.ID, Reason: err.Error()}
@@ -142,7 +144,16 @@ func baseOf(r *prov.Run) (*Base, error) {
 	if err := dec.Decode(&resolved); err != nil {
 		return nil, &BaseError{Base: r.ID, Reason: prov.ResolvedPlanName + ": " + err.Error()}
 	}
-	return &Base{Run: r.ID, Params: resolved.Params}, nil
+	return &Base{Run: r.ID, Name: x.lasting(r), Params: resolved.Params}, nil
+}
+
+// lasting is the name of a run that goes on to mean it: its id, which "latest"
+// or a prefix may not be tomorrow, or its path where the id does not find it.
+func (x *Executor) lasting(r *prov.Run) string {
+	if filepath.Clean(r.Dir) == filepath.Join(x.Workspace, prov.RunsFolder, r.ID) {
+		return r.ID
+	}
+	return r.Dir
 }
 
 // An earlierRun is what an earlier run published, by stage. A nil one
@@ -151,6 +162,7 @@ type earlierRun struct {
 	run    string
 	dir    string          // its folder
 	ended  bool            // it has a run.json
+	gone   bool            // it was removed since this run began
 	ctx    context.Context //nolint:containedctx // of the command that reads it
 	reader *prov.Reader
 	stages map[string]prov.ManifestStage
@@ -208,7 +220,7 @@ func (r *earlierRun) has(of string, aborted bool) bool {
 // standing returns the result that a stage of the run stands on, nil when there
 // is none; a *BrokenError when there was one and it cannot be read any more.
 func (r *earlierRun) standing(id string) (*standing, error) {
-	if r == nil {
+	if r == nil || r.gone {
 		return nil, nil
 	}
 	st, ok := r.stages[id]

@@ -135,33 +135,36 @@ func (e *execution) runPrepared(ctx context.Context) (*Run, error) {
 // openEarlier opens the runs on which this one builds.
 func (e *execution) openEarlier(ctx context.Context) (err error) {
 	if len(e.opt.Only) > 0 || len(e.opt.From) > 0 {
-		base, err := e.x.FindBase(ctx, e.plan.Name, Needs(e.plan), e.opt)
-		if err != nil {
-			return err
+		if e.opt.Base == "" {
+			base, err := e.x.FindBase(ctx, e.plan.Name, Needs(e.plan), e.opt)
+			if err != nil {
+				return err
+			}
+			e.opt.Base = base.Name
 		}
-		if e.base, err = e.openRun(ctx, base.Run, &e.opt.Base); err != nil {
+		if e.base, err = e.openRun(ctx, &e.opt.Base); err != nil {
 			return err
 		}
 	}
 	if e.opt.Reuse != "" {
-		if e.reuse, err = e.openRun(ctx, e.opt.Reuse, &e.opt.Reuse); err != nil {
-			return err
-		}
+		e.reuse, err = e.openRun(ctx, &e.opt.Reuse)
 	}
-	return nil
+	return err
 }
 
-// openRun loads a run by any of its names and puts its id in place of the name.
-func (e *execution) openRun(ctx context.Context, name string, id *string) (_ *earlierRun, err error) {
-	if *id != "" {
-		name = *id // as the user named it, perhaps by a path
+// openRun loads a run by any of its names, and puts the one in its place that
+// means this run also when newer ones have begun. A run that was removed since
+// a resumed one began is gone: what was taken over from it the journal names.
+func (e *execution) openRun(ctx context.Context, name *string) (_ *earlierRun, err error) {
+	r, err := prov.OpenRun(e.x.Workspace, *name)
+	if errors.Is(err, prov.ErrNoRun) && e.kept != nil {
+		return &earlierRun{run: filepath.Base(*name), gone: true}, nil
 	}
-	r, err := prov.OpenRun(e.x.Workspace, name)
 	if err != nil {
-		return nil, &BaseError{Base: name, Reason: err.Error()}
+		return nil, &BaseError{Base: *name, Reason: err.Error()}
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	*id = r.ID
+	*name = e.x.lasting(r)
 	return loadRun(ctx, r, e.reader)
 }
 

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,12 +28,13 @@ type asked struct {
 	Only          []string `json:"only,omitempty"`
 	From          []string `json:"from,omitempty"`
 	Force         []string `json:"force,omitempty"`
+	Base          string   `json:"base,omitempty"` // by the name that finds it
 	Reuse         string   `json:"reuse,omitempty"`
 	AcceptAborted bool     `json:"accept_aborted,omitempty"`
 }
 
 func (o Options) asked() json.RawMessage {
-	raw, err := json.Marshal(asked{o.Only, o.From, o.Force, o.Reuse, o.AcceptAborted})
+	raw, err := json.Marshal(asked{o.Only, o.From, o.Force, o.Base, o.Reuse, o.AcceptAborted})
 	if err != nil {
 		return nil // strings and a bool: it cannot fail
 	}
@@ -121,7 +123,7 @@ func (e *execution) adopt(ctx context.Context, first prov.Line, lines []prov.Lin
 			return fmt.Errorf("resume %s: options in its journal: %w", e.id, err)
 		}
 	}
-	e.opt.Only, e.opt.From, e.opt.Force, e.opt.Base = a.Only, a.From, a.Force, first.Base
+	e.opt.Only, e.opt.From, e.opt.Force, e.opt.Base = a.Only, a.From, a.Force, cmp.Or(a.Base, first.Base)
 	e.opt.Reuse, e.opt.AcceptAborted = a.Reuse, a.AcceptAborted
 	e.kept = (&earlierRun{run: e.id, ctx: ctx, reader: e.reader}).at(lines)
 	return nil
@@ -155,7 +157,7 @@ func (e *execution) reopenFolder(ctx context.Context) error {
 	if err := e.continueJournal(ctx, before, lines); err != nil {
 		return errors.Join(err, f.close())
 	}
-	e.events.emit(event.Event{Event: event.RunStarted, Base: e.opt.Base, Text: "resumed"})
+	e.events.emit(event.Event{Event: event.RunStarted, Base: lines[0].Base, Text: "resumed"})
 	if err := e.settle(ctx, lines); err != nil {
 		return errors.Join(err, f.close())
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"anvil/pipeline/internal/disk"
 	"anvil/pipeline/prov"
 	"anvil/pipeline/stage"
 )
@@ -283,4 +284,123 @@ func TestAKilledMeasurementIsLostUntilItsCaptureIsDecoded(t *testing.T) {
 	if res, err := prov.DecodeResult(b); err != nil || res.Status != prov.Aborted || res.Error.Code != CodeLost {
 		t.Errorf("attempt 1 is %+v, %v, want aborted", res, err)
 	}
+}
+
+// Its journal names every result that it took over, and gc keeps them.
+func TestADerivedRunResumesWhenItsBaseWasRemoved(t *testing.T) {
+	l := newLab(t)
+	p := l.plan("measure look", "side look", "grade make measure", "sum sum grade")
+	base := l.run(p, Options{})
+	l.do["sum"] = fails
+	p.with("sum", `{"again": true}`)
+	first := l.run(p, Options{From: []string{"grade"}, Force: []string{"grade"}})
+	wantStates(t, first, "measure=ok/taken_over side=ok/taken_over grade=ok/executed sum=failed/executed")
+	l.remove(base.ID)
+	l.collect()
+	l.do["sum"] = nil
+	r := l.run(p, Options{Resume: ResumeNewest})
+	wantStates(t, r, "measure=ok/taken_over side=ok/taken_over grade=ok/executed sum=ok/executed")
+	if r.ID != first.ID || r.Base != base.ID || l.count("measure") != 1 {
+		t.Errorf("resumed %s on %s, measured %d times", r.ID, r.Base, l.count("measure"))
+	}
+	l.verify(r)
+}
+
+func TestAReusingRunResumesWhenWhatItReusedWasRemoved(t *testing.T) {
+	l := newLab(t)
+	p := l.plan("measure look", "grade make measure")
+	earlier := l.run(p, Options{})
+	l.do["grade"] = fails
+	p.with("grade", `{"again": true}`)
+	first := l.run(p, Options{Reuse: earlier.ID})
+	wantStates(t, first, "measure=ok/reused grade=failed/executed")
+	l.remove(earlier.ID)
+	l.do["grade"] = nil
+	r := l.run(p, Options{Resume: first.ID})
+	wantStates(t, r, "measure=ok/reused grade=ok/executed")
+	l.verify(r)
+}
+
+// What a base does not have any more, and what was not yet taken over, is not
+// quietly made in another way.
+func TestAResumeSaysThatItsBaseIsGone(t *testing.T) {
+	for name, opt := range map[string]Options{"base": {From: []string{"grade"}}, "reuse": {Reuse: "latest"}} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			p := l.plan("measure look", "grade make measure")
+			earlier := l.run(p, Options{})
+			var lines atomic.Int64
+			l.reopen(func(s disk.Step) error {
+				if s.Op == disk.Write && s.Path == prov.JournalName && lines.Add(1) > 1 {
+					return syscall.EIO
+				}
+				return nil
+			})
+			if _, err := l.x.Run(t.Context(), p.Plan, opt); err == nil {
+				t.Fatal("the run did not say that it could not write")
+			}
+			l.remove(earlier.ID)
+			l.restart()
+			_, err := l.x.Run(t.Context(), p.Plan, Options{Resume: ResumeNewest})
+			if base, ok := errors.AsType[*BaseError](err); !ok || base.Base != earlier.ID || !strings.Contains(base.Reason, "removed") {
+				t.Errorf("got %v, want a *BaseError that says that %s was removed", err, earlier.ID)
+			}
+			if n := l.count("measure"); n != 1 {
+				t.Errorf("measured %d times", n)
+			}
+		})
+	}
+}
+
+// A base that was gone on with has other results by now; what a derived run
+// stands on stays what it took over.
+func TestAResumedRunStandsOnWhatItTookOverNotOnWhatItsBaseHasNow(t *testing.T) {
+	l := newLab(t)
+	interrupt := make(chan struct{})
+	l.do["measure"] = func(_ context.Context, env stage.Env, _ stage.Inputs, out *stage.Outputs) error {
+		close(interrupt)
+		<-env.Stop
+		if err := out.JSON("seen.json", map[string]any{"requests": 3}); err != nil {
+			return err
+		}
+		return stage.ErrAborted
+	}
+	p := l.plan("measure look", "grade make measure")
+	base := l.run(p, Options{Interrupt: interrupt})
+	l.do["grade"] = fails
+	first := l.run(p, Options{From: []string{"grade"}, Base: base.ID, AcceptAborted: true})
+	l.do["measure"], l.do["grade"] = nil, nil
+	wantStates(t, l.run(p, Options{Resume: base.ID}), "measure=ok/executed grade=ok/executed")
+	r := l.run(p, Options{Resume: first.ID})
+	wantStates(t, r, "measure=aborted/taken_over grade=ok/executed")
+	if r.stage("measure").Result != first.stage("measure").Result {
+		t.Error("the resumed run stands on another result")
+	}
+	l.verify(r)
+}
+
+// A path names a run as well, also when the run is gone on with.
+func TestABaseOutsideTheWorkspaceIsFoundByItsPath(t *testing.T) {
+	l := newLab(t)
+	p := l.plan("measure look", "grade make measure", "sum sum grade")
+	base := l.run(p, Options{})
+	kept := filepath.Join(quickDir(t), base.ID)
+	if err := os.Rename(base.Dir, kept); err != nil {
+		t.Fatal(err)
+	}
+	found, err := l.x.FindBase(t.Context(), p.Name, Needs(p.Plan), Options{From: []string{"grade"}, Base: kept})
+	if err != nil || found.Run != base.ID || found.Name != kept {
+		t.Fatalf("got %+v, %v", found, err)
+	}
+	l.do["grade"] = fails
+	first := l.run(p, Options{Only: []string{"grade"}, Base: kept})
+	wantStates(t, first, "measure=ok/taken_over grade=failed/executed sum=stale")
+	l.do["grade"] = nil
+	r := l.run(p, Options{Resume: first.ID})
+	wantStates(t, r, "measure=ok/taken_over grade=ok/executed sum=stale")
+	if r.Base != base.ID {
+		t.Errorf("the base is %s, want its id", r.Base)
+	}
+	again := l.run(p, Options{Reuse: kept})
+	wantStates(t, again, "measure=ok/reused grade=ok/executed sum=ok/executed")
 }

@@ -262,7 +262,7 @@ func (b *bound) addLeaf(in prov.Input) {
 // evidence is decoded when it was asked for, and only if it is what the plan
 // asks for now: else a *BaseError says in what it differs.
 func (e *execution) settleInBase(ctx context.Context, n *node, b *bound) (s *standing, err error) {
-	if e.opt.DryRun || e.base.ended || e.base.stages[n.ID].Status != prov.Lost {
+	if e.opt.DryRun || e.base.gone || e.base.ended || e.base.stages[n.ID].Status != prov.Lost {
 		return nil, nil
 	}
 	if !e.opt.AcceptAborted && !e.base.hasResult(n) {

@@ -11,6 +11,9 @@ import (
 
 func (e *execution) decideObservation(ctx context.Context, n *node, b *bound) error {
 	n.decision.will, n.decision.reason = WillExecute, IsObservational
+	if e.reuse != nil && e.reuse.gone {
+		return &BaseError{Base: e.reuse.run, Stage: n.ID, Reason: "it was removed before the stage was taken over from it"}
+	}
 	s, err := e.reuse.standing(n.ID)
 	if err != nil {
 		return err
@@ -81,7 +84,7 @@ func (e *execution) decideFromBase(ctx context.Context, n *node) error {
 		}
 		return &BaseError{Base: e.base.id(), Stage: n.ID, Reason: reason, Differences: diffs}
 	}
-	s, err := e.base.standing(n.ID)
+	s, kept, err := e.taken(n.ID)
 	if broken, ok := errors.AsType[*BrokenError](err); ok && n.spec.Class == stage.Pure {
 		return e.makeAgain(ctx, n, broken)
 	}
@@ -115,6 +118,9 @@ func (e *execution) decideFromBase(ctx context.Context, n *node) error {
 			return err
 		}
 	}
+	if s == nil && e.base.gone {
+		return leave("it was removed before the stage was taken over from it", nil)
+	}
 	if s == nil {
 		return leave("it has no result of it", nil)
 	}
@@ -141,9 +147,23 @@ func (e *execution) decideFromBase(ctx context.Context, n *node) error {
 	if err != nil {
 		return err
 	}
-	s.how = prov.TakenOver
+	if n.kept = kept; !kept {
+		s.how = prov.TakenOver
+	}
 	n.decision = decision{will: WillTakeOver, reason: FromBase, bound: b}
 	n.outcome = n.stand(s, e.x.Store)
 	n.outcome.expected = expected
 	return nil
+}
+
+// taken is the result with which a stage is taken over. Of a resumed run it is
+// the one that the journal names: the base may have got another since, or be
+// gone.
+func (e *execution) taken(id string) (s *standing, kept bool, err error) {
+	s, err = e.kept.standing(id)
+	if err != nil || s != nil && (s.res.Status == prov.OK || s.how == prov.TakenOver) {
+		return s, true, err
+	}
+	s, err = e.base.standing(id)
+	return s, false, err
 }

@@ -122,14 +122,13 @@ func (a *app) onBase(ctx context.Context, x *pipeline.Executor, p *plan.Plan, f 
 	if err != nil || base == nil {
 		return p, err
 	}
-	f.opt.Base = base.Run
+	f.opt.Base = base.Name
 	if maps.Equal(base.Params, p.Params) {
 		return p, nil
 	}
 	return a.parsePlan(p.File, p.Source, f.sets, base.Params)
 }
 
-// executor is for this workspace; what writes evidence sets its Tool as well.
 // knownStages finds a misspelt stage before a base is looked for: without a base
 // the typing error would stay hidden behind it.
 func knownStages(p *plan.Plan, opt pipeline.Options) error {
@@ -150,6 +149,7 @@ func knownStages(p *plan.Plan, opt pipeline.Options) error {
 	return nil
 }
 
+// executor is for this workspace; what writes evidence sets its Tool as well.
 func (a *app) executor(f *planRunFlags) (*pipeline.Executor, error) {
 	s, err := a.openStore()
 	if err != nil {

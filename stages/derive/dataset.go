@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"anvil/pipeline/stage"
-	"anvil/stages/record"
+	"anvil/stages/internal/rows"
 )
 
 // A dataset is what graders need of a dataset file: by item the members that
@@ -33,47 +33,33 @@ func readDataset(ctx context.Context, a stage.Artifact, keep []string) (d datase
 		return d, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	lines, err := record.NewLineReader(file)
-	if err != nil {
-		return d, err
-	}
-	defer func() { err = errors.Join(err, lines.Close()) }()
 	d.rows = map[string]*datasetRow{}
-	for {
-		line, err := lines.Next()
-		if errors.Is(err, io.EOF) {
-			return d, nil
+	err = rows.Each(file, func(line int, raw []byte) error {
+		if err := d.add(raw, line, keep); err != nil {
+			return fmt.Errorf("line %d: %w", line, err)
 		}
-		if err != nil {
-			return d, err
-		}
-		if err := d.add(line, lines.Line(), keep); err != nil {
-			return d, fmt.Errorf("line %d: %w", lines.Line(), err)
-		}
+		return nil
+	})
+	if err == nil && len(d.rows) == 0 {
+		err = errors.New("the dataset has no rows")
 	}
+	return d, err
 }
 
 func (d *dataset) add(line []byte, number int, keep []string) error {
-	if len(bytes.TrimSpace(line)) == 0 {
-		return nil
+	if err := rows.Strict(line); err != nil {
+		return err
+	}
+	head, err := rows.ReadHead(line)
+	if err != nil {
+		return err
+	}
+	if old, ok := d.rows[head.ID]; ok {
+		return fmt.Errorf("item %q stands in line %d already", head.ID, old.line)
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(line, &members); err != nil {
-		return fmt.Errorf("not a JSON object: %w", err)
-	}
-	var head struct {
-		ID      *string  `json:"id"`
-		Tags    []string `json:"tags"`
-		Graders []string `json:"graders"`
-	}
-	if err := json.Unmarshal(line, &head); err != nil {
 		return err
-	}
-	if head.ID == nil || *head.ID == "" {
-		return errors.New("the row has no id")
-	}
-	if old, ok := d.rows[*head.ID]; ok {
-		return fmt.Errorf("item %q stands in line %d already", *head.ID, old.line)
 	}
 	row := &datasetRow{members: map[string]any{}, tags: head.Tags, graders: head.Graders, line: number}
 	for name, raw := range members {
@@ -86,7 +72,7 @@ func (d *dataset) add(line []byte, number int, keep []string) error {
 		}
 		row.members[name] = v
 	}
-	d.rows[*head.ID] = row
+	d.rows[head.ID] = row
 	return nil
 }
 

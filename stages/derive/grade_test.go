@@ -385,9 +385,12 @@ func TestRowsChooseTheirGraders(t *testing.T) {
 func TestBadDatasets(t *testing.T) {
 	for name, tt := range map[string]struct{ data, want string }{
 		"twice":   {`{"id":"a","prompt":"p"}` + "\n" + `{"id":"a","prompt":"p"}`, `line 2: item "a" stands in line 1 already`},
-		"no id":   {`{"prompt":"p"}`, "line 1: the row has no id"},
+		"no id":   {`{"prompt":"p"}`, `line 1: a row needs an "id"`},
 		"no JSON": {`{"id":`, "line 1: not a JSON object"},
-		"array":   {`[]`, "line 1: not a JSON object"},
+		"array":   {`[]`, "line 1: want one JSON object"},
+		"key":     {`{"id":"a","id":"b","prompt":"p"}`, `line 1: not a JSON object: column 11: duplicate key "id"`},
+		"tags":    {`{"id":"a","tags":"t","prompt":"p"}`, `line 1: "tags": want a list`},
+		"empty":   {"\n", "no rows"},
 	} {
 		l := newLab(t)
 		_, err := l.grade(l.attempts("measure", header(1), []record.Attempt{answered(0, "a", "x", 0, 5)}), tt.data, map[string]any{"graders": []any{map[string]any{"id": "g", "type": "equals"}}})

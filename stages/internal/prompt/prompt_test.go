@@ -279,6 +279,8 @@ func TestFaultyRowsAreNamedByLine(t *testing.T) {
 		good + `{"id":"2","prompt":"q","messages":[{"role":"user","content":"q"}]}`: "not both",
 		good + `{"id":"2","id":"3","prompt":"q"}`:                                   "line 2",
 		good + "{\"id\":\"2\",\"prompt\":\"\xff\"}":                                 "line 2",
+		good + `{"id":"2","prompt":"q","tags":"t"}`:                                 `line 2: "tags": want a list`,
+		good + `{"id":"2","prompt":"q","graders":[1]}`:                              `line 2: "graders": want`,
 	} {
 		if _, err := project(t, "anvil", file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", file, err, want)

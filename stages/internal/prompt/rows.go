@@ -7,19 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/gowebpki/jcs"
 
 	"anvil/schemas"
+	"anvil/stages/internal/rows"
+	"anvil/stages/record"
 )
 
 // RowSchema is the id of one row of a dataset, and of the projection of one: the
 // same rows with nothing but what is sent.
 const RowSchema schemas.ID = "anvil.dataset/v1"
 
-// maxRow bounds a line of a dataset.
-const maxRow = 64 << 20
+// maxRow bounds what is read as one document.
+const maxRow = record.MaxLine
 
 // A Row is what of a dataset's row is sent.
 type Row struct {
@@ -116,62 +117,19 @@ func perLine(parse func(line int, raw []byte) (Row, error)) func(io.Reader, func
 	}
 }
 
-func eachLine(file io.Reader, do func(n int, raw []byte) error) error {
-	s := bufio.NewScanner(file)
-	s.Buffer(make([]byte, 0, 64<<10), maxRow)
-	n := 0
-	for s.Scan() {
-		n++
-		raw := s.Bytes()
-		if n == 1 {
-			raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
-		}
-		if raw = bytes.TrimSpace(raw); len(raw) == 0 {
-			continue
-		}
-		if err := do(n, raw); err != nil {
-			return err
-		}
-	}
-	if errors.Is(s.Err(), bufio.ErrTooLong) {
-		return fmt.Errorf("line %d: longer than %d bytes", n+1, maxRow)
-	}
-	return s.Err()
-}
+// eachLine, strict and readable are those by which grade reads datasets too.
+func eachLine(file io.Reader, do func(n int, raw []byte) error) error { return rows.Each(file, do) }
+func strict(raw []byte) error                                         { return rows.Strict(raw) }
+func readable(err error) error                                        { return rows.Readable(err) }
 
-// strict refuses what a lenient reader would change: duplicate keys and bytes
-// that are no UTF-8.
-func strict(raw []byte) error {
-	if raw[0] != '{' {
-		return fmt.Errorf("want one JSON object a line, got %.20q", raw)
-	}
-	if _, err := jcs.Transform(raw); err != nil {
-		return fmt.Errorf("not a JSON object: %w", err)
-	}
-	return nil
-}
-
+// anvilRow also reads what is not sent: a row that cannot be graded is found
+// before anything is asked.
 func anvilRow(_ int, raw []byte) (r Row, err error) {
+	if _, err := rows.ReadHead(raw); err != nil {
+		return r, err
+	}
 	err = readable(json.Unmarshal(raw, &r))
 	return r, err
-}
-
-// readable says what is wrong with a document in words that are not Go's.
-func readable(err error) error {
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Errorf("%q: want %s, got %s", wrong.Field, plain(wrong.Type.String()), wrong.Value)
-	}
-	return err
-}
-
-func plain(goType string) string {
-	switch {
-	case strings.HasPrefix(goType, "[]"):
-		return "a list"
-	case strings.HasSuffix(goType, "string"):
-		return "a text"
-	}
-	return goType
 }
 
 // evalsRow reads a row of openai/evals: "input" holds the messages, or the text.

@@ -109,7 +109,7 @@ func TimingMethodology() map[string]string {
 	return map[string]string{
 		"artifact_timestamps":      "wall-clock Unix timestamps read at the phase's start and end; independent artifacts may align them only when the operator supplied the same explicit clock_domain_id",
 		"clock":                    "client monotonic clock; arrivals are kernel receive times mapped to it where the platform has them, else the time at which the read returned",
-		"controlled_output":        "adherence to the requested code words is recorded word by word; observe records only, strict makes a failure of any other output; the visible capture is capped at 8192 characters",
+		"controlled_output":        "adherence to the requested code words is recorded word by word over the whole visible answer; observe records only, strict makes a failure of any other output",
 		"decode":                   "usage completion tokens after the first token divided by client-observed generation time; completion tokens may include reasoning tokens",
 		"distributions":            "request-level mean, sample standard deviation, normal-approximation 95% confidence interval for the mean, min, p25, p50, p75, p90, p95, p99, and max using the nearest-rank percentile method; mean and deviation are exact rational sums rounded once",
 		"effective_prefill":        "usage.prompt_tokens divided by client-observed time to first output; includes queueing, scheduling, prefill, and first-token work",

@@ -9,14 +9,9 @@ import (
 	"anvil/stages/internal/jsontree"
 )
 
-// DerivedP99Interpretation is the text of a summary of n requests.
-func DerivedP99Interpretation(n int64) string {
-	return fmt.Sprintf("N=%d p99 values are retained in the native artifact as one observed order statistic; they are not claimed as stable service-level tails.", n)
-}
-
 // BuildDerivedSummary copies from a benchmark record of the newest shape, given
 // by its bytes and its bare file name, digit by digit; it adds the digest of
-// those bytes. p99 "" stands for DerivedP99Interpretation; the caveat is required.
+// those bytes. The caveat and the text about p99 are the plan's; both are required.
 func BuildDerivedSummary(source []byte, name, cacheCaveat, p99 string) ([]byte, error) {
 	doc, err := jsontree.Parse(source)
 	if err != nil {
@@ -25,10 +20,9 @@ func BuildDerivedSummary(source []byte, name, cacheCaveat, p99 string) ([]byte, 
 	if k, ok := kindOf(doc); !ok || k.ID != BenchmarkSchema {
 		return nil, fmt.Errorf("source %s: no %s record", name, BenchmarkSchema)
 	}
-	if cacheCaveat == "" {
-		return nil, errors.New("derived summary: a cache caveat is required")
+	if cacheCaveat == "" || p99 == "" {
+		return nil, errors.New("derived summary: a cache caveat and a text about p99 are required")
 	}
-	requests, _ := doc.Get("requests").Int()
 	out := jsontree.Obj{
 		{Name: "schema", Value: string(DerivedSummarySchema)},
 		{Name: "source_artifact", Value: name},
@@ -51,7 +45,7 @@ func BuildDerivedSummary(source []byte, name, cacheCaveat, p99 string) ([]byte, 
 	}
 	out = append(
 		out,
-		jsontree.Member{Name: "p99_interpretation", Value: or(p99, DerivedP99Interpretation(requests))},
+		jsontree.Member{Name: "p99_interpretation", Value: p99},
 		jsontree.Member{Name: "cache_caveat", Value: cacheCaveat},
 	)
 	return jsontree.Renderer{}.Render(out)

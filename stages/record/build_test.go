@@ -236,7 +236,7 @@ func TestDerivedSummaryIsRebuiltByteForByte(t *testing.T) {
 		t.Fatal(err)
 	}
 	source := testdata(t, corpus+"/glm-capacity-c4-16word-final.json")
-	got, err := BuildDerivedSummary(source, "glm-capacity-c4-16word-final.json", d.Get("cache_caveat").Str(), "")
+	got, err := BuildDerivedSummary(source, "glm-capacity-c4-16word-final.json", d.Get("cache_caveat").Str(), d.Get("p99_interpretation").Str())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,6 +246,24 @@ func TestDerivedSummaryIsRebuiltByteForByte(t *testing.T) {
 	}
 	if d := cmp.Diff(string(want), strings.Replace(string(got), added, "", 1)); d != "" {
 		t.Errorf("not rebuilt (-want +got):\n%s", d)
+	}
+}
+
+func TestSummaryNeedsBothOfThePlansTexts(t *testing.T) {
+	source := testdata(t, corpus+"/glm-capacity-c4-16word-final.json")
+	for _, c := range [][2]string{{"", "p99"}, {"cold", ""}} {
+		if doc, err := BuildDerivedSummary(source, "x.json", c[0], c[1]); err == nil {
+			t.Errorf("caveat %q, p99 %q: got %.80s", c[0], c[1], doc)
+		}
+	}
+}
+
+// How much of an answer is captured is the measuring stage's, not the kind's.
+func TestTimingMethodologyNamesNoCapture(t *testing.T) {
+	for key, text := range TimingMethodology() {
+		if strings.Contains(text, "8192") {
+			t.Errorf("%s: %s", key, text)
+		}
 	}
 }
 

@@ -91,10 +91,7 @@ var validOthers = map[string][]string{
 }
 
 func splice(src []byte, v jsontree.Value, text string) []byte {
-	from := v.Offset()
-	if v.Is(jsontree.String) {
-		from-- // its quote
-	}
+	from := cap(src) - cap(v.Raw()) // a value is a part of its source
 	return slices.Concat(src[:from], []byte(text), src[from+len(v.Raw()):])
 }
 

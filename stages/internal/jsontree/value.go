@@ -42,14 +42,6 @@ func (v Value) Raw() []byte {
 	return v.d.src[n.start:n.end]
 }
 
-// Offset is where the value begins in the source, in bytes.
-func (v Value) Offset() int {
-	if v.d == nil {
-		return 0
-	}
-	return int(v.d.nodes[v.i].start)
-}
-
 // Str is the decoded string, "" for any other kind.
 func (v Value) Str() string {
 	if v.Kind() != String {
@@ -61,14 +53,6 @@ func (v Value) Str() string {
 		return string(raw)
 	}
 	return unescape(raw)
-}
-
-// Text is what an enum or a const compares: the string, or the source text.
-func (v Value) Text() string {
-	if v.Kind() == String {
-		return v.Str()
-	}
-	return string(v.Raw())
 }
 
 func unescape(raw []byte) string {

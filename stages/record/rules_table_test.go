@@ -1,19 +1,19 @@
 package record
 
-// A Rule is one invariant that `artifact check` names in a problem or a note.
-type Rule struct {
+// A tableRule is one invariant that `artifact check` names in a problem or a note.
+type tableRule struct {
 	Name string
 	Text string
 	Note bool // a finding that is no fault
 }
 
-// Rules lists every rule but those of schemas, whose names are "schema." and
+// tableOfRules lists every rule but those of schemas, whose names are "schema." and
 // the keyword (schema.required: a member is missing). Formulas are those of
 // records.md.
-func Rules() []Rule {
-	fault := func(name, text string) Rule { return Rule{Name: name, Text: text} }
-	note := func(name, text string) Rule { return Rule{Name: name, Text: text, Note: true} }
-	return []Rule{
+func tableOfRules() []tableRule {
+	fault := func(name, text string) tableRule { return tableRule{Name: name, Text: text} }
+	note := func(name, text string) tableRule { return tableRule{Name: name, Text: text, Note: true} }
+	return []tableRule{
 		// Any file.
 		fault("file.unreadable", "the file is there, is a regular file, and fits"),
 		fault("file.empty", "the file is not empty"),

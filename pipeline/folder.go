@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -57,53 +59,126 @@ func (e *execution) holder() Holder {
 	return Holder{PID: os.Getpid(), Host: host, Run: e.id, Plan: e.plan.Name, Since: e.x.now()}
 }
 
-// openFolder makes the run's folder, locks it, and begins its journal when
-// everything stands that the journal speaks of: a folder without one is no run.
+// unborn begins the names of folders that are about to be runs: no reader takes
+// them for one.
+const unborn = ".new-"
+
+// openFolder makes the run's folder and locks it. It has its name only when
+// everything stands that its journal speaks of and the first line is durable: a
+// crash before leaves no run, only what the next run sweeps away.
 func (e *execution) openFolder() error {
-	dir := filepath.Join(e.x.Workspace, prov.RunsFolder, e.id)
-	if _, err := os.Lstat(dir); err == nil {
-		return fmt.Errorf("run %s: its folder is there already", e.id)
-	}
-	d, err := disk.Make(dir, e.x.hook)
+	runs, err := disk.Open(filepath.Join(e.x.Workspace, prov.RunsFolder), e.x.hook)
 	if err != nil {
 		return err
 	}
-	lock, err := e.lockRun(dir, e.id)
-	if err != nil {
-		return errors.Join(err, d.Close())
+	defer runs.Close()
+	e.sweepUnborn(runs.Root())
+	if _, err := runs.Root().Lstat(e.id); err == nil {
+		return fmt.Errorf("run %s: its folder is there already", e.id)
 	}
-	journal, err := e.beginJournal(d)
-	if err != nil {
-		return errors.Join(err, lock.Close(), d.Close())
+	lock, err := e.prepareFolder(filepath.Join(runs.Dir(), unborn+e.id))
+	if err == nil {
+		err = runs.Rename(unborn+e.id, e.id)
 	}
-	e.folder = &folder{disk: d, journal: journal, lock: lock}
+	if err != nil {
+		_ = runs.Root().RemoveAll(unborn + e.id) // err says more
+		return errors.Join(err, closeLock(lock))
+	}
+	err = runs.SyncDir(".")
+	if err == nil {
+		e.folder, err = e.enterFolder(filepath.Join(runs.Dir(), e.id), lock)
+	}
+	if err != nil {
+		return errors.Join(err, closeLock(lock))
+	}
 	e.events.emit(event.Event{Event: event.RunStarted, Base: e.base.id(), Text: e.plan.Name})
 	return e.notePending()
 }
 
-func (e *execution) lockRun(dir, id string) (*flock.Flock, error) {
-	return lockFile(context.Background(), filepath.Join(dir, prov.LockName), "run "+id, e.holder(), false, nil)
+func closeLock(lock *flock.Flock) error {
+	if lock == nil {
+		return nil
+	}
+	return lock.Close()
 }
 
-func (e *execution) beginJournal(d *disk.Disk) (*prov.Journal, error) {
-	if err := d.WriteFile(prov.PlanName, e.plan.Source); err != nil {
+// prepareFolder makes a folder, locks it, and writes what every run begins with.
+func (e *execution) prepareFolder(dir string) (*flock.Flock, error) {
+	d, err := disk.Make(dir, e.x.hook)
+	if err != nil {
 		return nil, err
 	}
-	if err := d.WriteFile(prov.ResolvedPlanName, e.plan.Resolved); err != nil {
+	lock, err := lockFile(context.Background(), filepath.Join(dir, prov.LockName), "run "+e.id, e.holder(), false, nil)
+	if err == nil {
+		err = e.beginJournal(d)
+	}
+	return lock, errors.Join(err, d.Close())
+}
+
+// enterFolder opens the run's folder under its name; its lock is held.
+func (e *execution) enterFolder(dir string, lock *flock.Flock) (*folder, error) {
+	d, err := disk.Open(dir, e.x.hook)
+	if err != nil {
 		return nil, err
+	}
+	journal, _, err := prov.ReopenJournal(d, e.x.now)
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return &folder{disk: d, journal: journal, lock: lock}, nil
+}
+
+// unbornFor is how long a folder may be on its way to be a run without a lock
+// that says so: it is locked at once.
+const unbornFor = time.Minute
+
+// sweepUnborn removes what runs left that were killed before they began. It is
+// litter: what cannot be removed is left to the next.
+func (e *execution) sweepUnborn(runs *os.Root) {
+	entries, err := fs.ReadDir(runs.FS(), ".")
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		id, ok := strings.CutPrefix(entry.Name(), unborn)
+		_, began, isID := prov.SplitRunID(id)
+		if !ok || !isID || e.began.Sub(began) < unbornFor || held(runs, entry.Name()) {
+			continue
+		}
+		if err := runs.RemoveAll(entry.Name()); err != nil {
+			e.x.Log.Debug().Err(err).Str("folder", entry.Name()).Msg("not removed")
+		}
+	}
+}
+
+// held tells whether a living process has locked a folder of runs.
+func held(runs *os.Root, name string) bool {
+	lock, err := runs.OpenFile(path.Join(name, prov.LockName), os.O_RDWR, 0)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	defer lock.Close()
+	free, err := disk.TryLockAlone(lock)
+	return err != nil || !free
+}
+
+// beginJournal writes the plan and the first line of the journal, durably.
+func (e *execution) beginJournal(d *disk.Disk) error {
+	if err := d.WriteFile(prov.PlanName, e.plan.Source); err != nil {
+		return err
+	}
+	if err := d.WriteFile(prov.ResolvedPlanName, e.plan.Resolved); err != nil {
+		return err
 	}
 	journal, err := prov.CreateJournal(d, e.x.now)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	me := e.holder()
 	err = journal.Append(prov.Line{
 		Event: prov.RunStarted, Run: e.id, Plan: e.plan.Name, Base: e.base.id(), Host: me.Host, PID: me.PID, Options: e.opt.asked(),
 	})
-	if err != nil {
-		return nil, errors.Join(err, journal.Close())
-	}
-	return journal, nil
+	return errors.Join(err, journal.Close())
 }
 
 // notePending writes what happened before there was a journal.

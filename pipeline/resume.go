@@ -171,7 +171,7 @@ func (e *execution) reopenRun(dir, id string) (*folder, []prov.Line, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	lock, err := e.lockRun(dir, id)
+	lock, err := lockFile(context.Background(), filepath.Join(dir, prov.LockName), "run "+id, e.holder(), false, nil)
 	if err != nil {
 		return nil, nil, errors.Join(err, d.Close())
 	}

@@ -1,10 +1,13 @@
 package derive_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"anvil/pipeline/stage"
+	"anvil/schemas"
 	"anvil/stages/derive"
 	"anvil/stages/record"
 )
@@ -55,6 +58,53 @@ func TestWordAdherenceIsSharedOverThePlan(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) { c.check(t, cell(c.change)) })
+	}
+}
+
+// The schema of the record lists every metric, once; a group's metric is the
+// same with texts of its own.
+func TestSchemaOfTheRecordListsTheMetricsOnce(t *testing.T) {
+	src, err := schemas.Source(record.FinalSchema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range derive.Metrics() {
+		if n := bytes.Count(src, []byte(`"`+row.ID+`"`)); n != 1 {
+			t.Errorf("%s stands there %d times", row.ID, n)
+		}
+	}
+	if bytes.Contains(src, []byte(`"length_mismatch"`)) {
+		t.Error("the outcomes are listed again; they are those of the attempts")
+	}
+	l := newLab(t)
+	ports := map[string][]stage.Artifact{}
+	for i, id := range []string{"measure[rep=1]", "measure[rep=2]"} {
+		rows, _ := goldenRows()
+		h := header(len(rows))
+		h.Cell = map[string]any{"rep": i + 1}
+		ports["attempts"] = append(ports["attempts"], l.attempts(id, h, rows))
+	}
+	p, _ := l.summarize(map[string]any{}, ports)
+	for change, pointer := range map[[2]string]string{
+		{`"method": "mean_of_cells"`, `"method": "mean"`}: "/groups/0/metrics/0/method",
+		{}: "",
+		{`"outcomes": {` + "\n", `"outcomes": {"lost": 1,` + "\n"}: "/cells/0/accounting/outcomes",
+		{`"outcome": "ok"`, `"outcome": "lost"`}:                   "/cells/0/cases/0/outcome",
+		{`"id": "ttft_p50_ms"`, `"id": "ttft_p51_ms"`}:             "/cells/0/metrics",
+	} {
+		dec := json.NewDecoder(bytes.NewReader(bytes.Replace(p.raw["record.json"], []byte(change[0]), []byte(change[1]), 1)))
+		dec.UseNumber()
+		var doc any
+		if err := dec.Decode(&doc); err != nil {
+			t.Fatal(err)
+		}
+		vs, err := schemas.Validate(record.FinalSchema, doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pointer == "" && len(vs) > 0 || pointer != "" && (len(vs) == 0 || !strings.HasPrefix(vs[0].Pointer, pointer)) {
+			t.Errorf("%s: %v, want a violation at %q", change[1], vs, pointer)
+		}
 	}
 }
 

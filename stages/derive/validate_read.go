@@ -122,30 +122,10 @@ func (v *validation) readDocument(a stage.Artifact, isRecord bool) error {
 	if err != nil {
 		return err
 	}
-	if recordKind(a.Schema) {
-		v.take(a, record.CheckReader(a.Name, bytes.NewReader(src), record.Options{}))
-	} else if err := v.checkSchema(a, src); err != nil {
-		return err
-	}
+	v.take(a, record.CheckReader(a.Name, bytes.NewReader(src), record.Options{}))
 	v.checkEmbedded(a, src)
 	if isRecord {
 		v.decodeRecord(src)
-	}
-	return nil
-}
-
-func (v *validation) checkSchema(a stage.Artifact, src []byte) error {
-	doc, err := decodeNumbers(src)
-	if err != nil {
-		v.problem(record.LevelConsistent, a, "", "json", nil, nil, "%v", err)
-		return nil
-	}
-	faults, err := schemas.Validate(a.Schema, doc)
-	if err != nil {
-		return err
-	}
-	for _, fault := range faults {
-		v.problem(record.LevelConsistent, a, fault.Pointer, "schema.violation", nil, nil, "%s", fault.Message)
 	}
 	return nil
 }

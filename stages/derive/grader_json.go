@@ -24,9 +24,12 @@ type jsonValue struct {
 func buildJSON(s GraderSpec, b *builder) (grader, error) {
 	g := &jsonValue{pointers: map[string]any{}}
 	if src, ok := b.file("schema"); ok {
+		if _, err := decodeAnswer(string(src)); err != nil {
+			return nil, &keyError{"schema", fmt.Sprintf("the file is no JSON: %v", err), ""}
+		}
 		schema, err := schemas.ParseForeign(src)
 		if err != nil {
-			return nil, fmt.Errorf("schema: %w", err)
+			return nil, &keyError{"schema", oneLine(err), "draft 2020-12, standing alone; patterns are RE2, which has no look-around"}
 		}
 		g.schema = schema
 	}
@@ -42,6 +45,9 @@ func buildJSON(s GraderSpec, b *builder) (grader, error) {
 	}
 	return g, nil
 }
+
+// oneLine is the text of an error of the library, which goes over several.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 func (g *jsonValue) judge(a *answer) judgement {
 	from, to := unfencedBounds(a.text)

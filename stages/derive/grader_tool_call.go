@@ -1,7 +1,6 @@
 package derive
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -30,12 +29,12 @@ func buildToolCall(s GraderSpec, b *builder) (grader, error) {
 	}
 	g := &toolCall{name: s.Name, pointer: defaultFrom, minF1: s.MinF1}
 	if src, ok := b.file("arguments"); ok {
-		v, err := decodeNumbers(src)
+		v, err := decodeAnswer(string(src))
 		if err != nil {
-			return nil, fmt.Errorf("arguments: the file is no JSON: %w", err)
+			return nil, &keyError{"arguments", fmt.Sprintf("the file is no JSON: %v", err), ""}
 		}
 		if g.arguments, ok = v.(map[string]any); !ok {
-			return nil, errors.New("arguments: the file holds no JSON object")
+			return nil, &keyError{"arguments", "the file holds no JSON object", `{"city": "Rome"}`}
 		}
 	}
 	if s.Name != nil {

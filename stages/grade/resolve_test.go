@@ -2,6 +2,8 @@ package grade
 
 import (
 	"encoding/json"
+	"io"
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -175,6 +177,48 @@ func TestFieldAndExtractNeedAText(t *testing.T) {
 	} {
 		if r := resolved(t, `{"graders": [`+with+`]}`, sent); len(r.Problems()) > 0 {
 			t.Errorf("%s: %+v", with, r.Problems())
+		}
+	}
+}
+
+// A file that cannot be used showed when all was measured.
+func TestGradersFilesAreReadWithThePlan(t *testing.T) {
+	const schema, arguments = `{"id": "a", "type": "json", "schema": "f.json"}`, `{"id": "a", "type": "tool_call", "arguments": "f.json"}`
+	for name, tt := range map[string]struct{ grader, file, pointer, message string }{
+		"good schema":      {schema, `{"type": "object", "properties": {"a": {"pattern": "^x+$"}}}`, "", ""},
+		"look-ahead":       {schema, `{"properties": {"a": {"pattern": "^(?=x)"}}}`, "/schema", "(?=x)"},
+		"no schema":        {schema, `{"type": "thing"}`, "/schema", "value must be one of"},
+		"reference out":    {schema, `{"$ref": "http://127.0.0.1/x.json"}`, "/schema", "stand alone"},
+		"half a schema":    {schema, `{"type": `, "/schema", "no JSON"},
+		"a key twice":      {schema, `{"required": ["a"], "required": []}`, "/schema", "duplicate key"},
+		"good arguments":   {arguments, `{"city": "Rome"}` + "\n", "", ""},
+		"no object":        {arguments, `["Rome"]`, "/arguments", "no JSON object"},
+		"half of them":     {arguments, `{"city": `, "/arguments", "no JSON"},
+		"arguments twice":  {arguments, `{"a": 1, "a": 2}`, "/arguments", "duplicate key"},
+		"that is not here": {arguments, "", "", ""}, // the plan says so
+	} {
+		for at, with := range map[string]string{"/graders/0": tt.grader, "/graders/0/of/0": `{"id": "o", "type": "any", "of": [` + tt.grader + `]}`} {
+			r := &stage.Resolution{With: object(t, `{"dataset": "d", "reducer": "none", "graders": [`+with+`]}`), ID: "grade"}
+			if err := schemas.Fill("anvil.grade-config/v1", r.With); err != nil {
+				t.Fatal(err)
+			}
+			r.Open = func(path string) (io.ReadCloser, error) {
+				if path != "f.json" || tt.file == "" {
+					return nil, fs.ErrNotExist
+				}
+				return io.NopCloser(strings.NewReader(tt.file)), nil
+			}
+			resolve(r)
+			got := r.Problems()
+			if tt.pointer == "" {
+				if len(got) > 0 {
+					t.Errorf("%s: %+v", name, got)
+				}
+				continue
+			}
+			if len(got) != 1 || got[0].Pointer != at+tt.pointer || !strings.Contains(got[0].Message, tt.message) || strings.Contains(got[0].Message, "\n") {
+				t.Errorf("%s: %+v, want one at %s with %q", name, got, at+tt.pointer, tt.message)
+			}
 		}
 	}
 }

@@ -124,6 +124,9 @@ func encodingOf(h Head) string {
 	return strings.ToLower(strings.TrimSpace(h.Header.Get("Content-Encoding")))
 }
 
+// Compressed tells whether the body is.
+func (h Head) Compressed() bool { e := encodingOf(h); return e != "" && e != "identity" }
+
 // contentTypes are those that an answer may have, the usual one first.
 func (p *Protocol) contentTypes() []string {
 	switch {

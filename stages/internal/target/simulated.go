@@ -20,6 +20,9 @@ var simulatedChunk = []byte(`"system_fingerprint":"anvil-sim-`)
 // A base_url says nothing of what is behind it: a simulator that was started
 // apart must not pass for hardware.
 func (t *Target) witnessHead(h engine.Head) {
+	if h.Compressed() {
+		t.Compressed++
+	}
 	if h.Header.Get(simulatedHeader) == "" {
 		return
 	}

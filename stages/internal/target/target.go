@@ -34,6 +34,8 @@ type Target struct {
 	Simulated  bool
 	SimVersion string
 
+	Compressed int // answers that were decoded and came compressed
+
 	env    stage.Env
 	limits Limits
 	url    *url.URL

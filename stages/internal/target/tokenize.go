@@ -9,9 +9,12 @@ import (
 	"anvil/stages/internal/engine"
 )
 
+// A text is counted at once, a very long one in a few seconds. A server that does
+// not answer must not hold anything up.
 const (
-	tokenizeLimit = 10 * time.Second
-	specialTokens = 4 // that a tokenizer may put around a text, asked or not
+	tokenizeLimit = 2 * time.Second
+	tokenizeSlow  = 64 << 10 // bytes of text for each further limit
+	specialTokens = 4        // that a tokenizer may put around a text, asked or not
 )
 
 // Tokens counts the tokens of a text by the endpoint's own /tokenize: that of
@@ -27,7 +30,7 @@ func (a *Asker) Tokens(ctx context.Context, text string) (n int, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	status, raw, err := a.Ask(ctx, engine.Question{Method: http.MethodPost, URL: url, Body: body, Accept: "application/json", Limit: tokenizeLimit})
+	status, raw, err := a.Ask(ctx, engine.Question{Method: http.MethodPost, URL: url, Body: body, Accept: "application/json", Limit: tokenizeLimit * time.Duration(1+len(text)/tokenizeSlow)})
 	if err != nil || status != http.StatusOK {
 		return 0, false
 	}

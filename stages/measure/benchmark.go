@@ -152,10 +152,16 @@ func contentGaps(a *record.Attempt) []float64 {
 	return gaps
 }
 
-// write publishes the one that fits the load; a phase without a request has
-// neither.
+// write publishes the one that fits the load; a phase without a request, or
+// without streams, has neither.
 func (p *papers) write(w *witness, out *stage.Outputs) error {
 	if w.planned == 0 {
+		return nil
+	}
+	if why := w.unpublished(); why != nil {
+		for name, reason := range why {
+			w.env.Log.Info().Msgf("%s is not written: %s", name, reason)
+		}
 		return nil
 	}
 	name, build := liveName, p.buildLive

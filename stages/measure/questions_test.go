@@ -14,10 +14,9 @@ import (
 func serverWith(t *testing.T, paths map[string]http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, delta("a")+finish("stop")+done)
-	})
+	if paths["/v1/chat/completions"] == nil {
+		mux.HandleFunc("/v1/chat/completions", answering(delta("a"), finish("stop")))
+	}
 	for path, h := range paths {
 		mux.HandleFunc(path, h)
 	}

@@ -60,6 +60,9 @@ func TestTheCaptureHoldsEverythingThatAttemptsSay(t *testing.T) {
 				t.Fatal(err)
 			}
 			later := recovered(t, b, -1)
+			for i := range live.attempts {
+				live.attempts[i].EngineTokens = nil // no server is asked later
+			}
 			if diff := cmp.Diff(live.attempts, later.attempts, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("attempts differ (-live +recovered):\n%s", diff)
 			}
@@ -78,6 +81,7 @@ func TestTheCaptureHoldsEverythingThatAttemptsSay(t *testing.T) {
 			}
 			want := live.measurement.Connections
 			want.Opened = m.Connections.Opened // those that nobody used cannot be seen
+			want.LocalPorts = nil              // nor how many ports there were
 			if diff := cmp.Diff(want, m.Connections); diff != "" {
 				t.Errorf("connections (-live +recovered):\n%s", diff)
 			}

@@ -87,6 +87,8 @@ func (m measure) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *s
 	if err != nil {
 		return err
 	}
+	w.recount = m.recount(ctx, env, t, phase)
+	defer w.recount.close()
 	if err := w.publish(in, out); err != nil {
 		return err
 	}
@@ -251,6 +253,7 @@ func (w *witness) write(out *stage.Outputs, in stage.Inputs) (err error) {
 		if err != nil {
 			return fmt.Errorf("decode request %d: %w", i, err)
 		}
+		w.recount.count(a)
 		w.count(a)
 		w.papers.add(a, w.measure.Load.closed())
 		w.env.Progress.Count(string(a.Outcome))
@@ -265,6 +268,7 @@ func (w *witness) write(out *stage.Outputs, in stage.Inputs) (err error) {
 		return err
 	}
 	w.limit(out, in)
+	w.recount.limit(out)
 	return w.papers.write(w, out)
 }
 

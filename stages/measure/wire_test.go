@@ -128,7 +128,7 @@ func TestDeclaredProxy(t *testing.T) {
 	for _, url := range []string{plain.URL, secure.URL} {
 		through, forwarded, tunnels := proxy(t)
 		b := newBench(t, map[string]any{
-			"base_url": url + "/v1", "sim": nil, "proxy": through, "metrics": "off",
+			"base_url": url + "/v1", "sim": nil, "proxy": through, "metrics": "off", "engine": "none",
 			"tls": map[string]any{"ca_file": nil, "server_name": nil, "insecure": true},
 		}, map[string]any{"load": closed(1, 3)})
 		p, err := b.run(t.Context())
@@ -218,7 +218,7 @@ func TestRequestOnTheWire(t *testing.T) {
 		_, _ = io.WriteString(conn, sse+chunks(delta("a"), finish("stop"), done)+last)
 	}()
 	b := newBench(t, map[string]any{
-		"base_url": "http://" + l.Addr().String() + "/v1", "sim": nil, "metrics": "off", "headers": map[string]any{"X-Team": "a"},
+		"base_url": "http://" + l.Addr().String() + "/v1", "sim": nil, "metrics": "off", "engine": "none", "headers": map[string]any{"X-Team": "a"},
 		"extra_body": map[string]any{"top_k": 1},
 	}, map[string]any{"load": closed(1, 1), "max_tokens": 7, "sampling": map[string]any{"temperature": nil, "top_p": 0.5}})
 	if _, err := b.run(t.Context()); err != nil {

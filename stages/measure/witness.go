@@ -26,6 +26,7 @@ type witness struct {
 	phase   phase
 	planned int
 	papers  papers
+	recount *recount
 
 	schedule schedule
 
@@ -234,6 +235,7 @@ func (w *witness) measurement() record.Measurement {
 	if e := w.phase.evidence; !w.phase.killed {
 		m.Client.GC, m.Client.Scheduler, m.Client.CPU = e.GC, e.Scheduler, e.CPU
 	}
+	w.remarks(&m)
 	return m
 }
 

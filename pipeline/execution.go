@@ -195,11 +195,17 @@ func (e *execution) lockEndpoints(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("lock endpoints: %w", err)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer e.halt.watch(ctx, e.opt.Interrupt, func() { cancel(ErrInterrupted) })()
+	ctx, done := e.untilInterrupt(ctx)
+	defer done()
 	e.locks, err = lockEndpoints(ctx, dir, names, e.holder(), e.opt.Wait, e.waiting)
 	return err
+}
+
+// untilInterrupt is for waiting before anything runs: the first interrupt ends it.
+func (e *execution) untilInterrupt(ctx context.Context) (_ context.Context, done func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	release := e.halt.watch(ctx, e.opt.Interrupt, func() { cancel(ErrInterrupted) })
+	return ctx, func() { release(); cancel(nil) }
 }
 
 func (e *execution) waiting(busy *BusyError) {

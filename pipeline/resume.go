@@ -149,7 +149,7 @@ func (e *execution) resolvesAs(r *prov.Run) error {
 func (e *execution) reopenFolder(ctx context.Context) error {
 	dir := filepath.Join(e.x.Workspace, prov.RunsFolder, e.id)
 	before := readHolder(filepath.Join(dir, prov.LockName))
-	f, lines, err := e.reopenRun(dir, e.id)
+	f, lines, err := e.reopenRun(ctx, dir, e.id)
 	if err != nil {
 		return err
 	}
@@ -165,13 +165,15 @@ func (e *execution) reopenFolder(ctx context.Context) error {
 }
 
 // reopenRun locks the folder of a run that an earlier process began, and opens
-// its journal.
-func (e *execution) reopenRun(dir, id string) (*folder, []prov.Line, error) {
+// its journal. Where another process holds it, --wait waits.
+func (e *execution) reopenRun(ctx context.Context, dir, id string) (*folder, []prov.Line, error) {
 	d, err := disk.Open(dir, e.x.hook)
 	if err != nil {
 		return nil, nil, err
 	}
-	lock, err := lockFile(context.Background(), filepath.Join(dir, prov.LockName), "run "+id, e.holder(), false, nil)
+	waiting, done := e.untilInterrupt(ctx)
+	defer done()
+	lock, err := lockFile(waiting, filepath.Join(dir, prov.LockName), "run "+id, e.holder(), e.opt.Wait, e.waiting)
 	if err != nil {
 		return nil, nil, errors.Join(err, d.Close())
 	}

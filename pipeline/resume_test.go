@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"anvil/pipeline/event"
 	"anvil/pipeline/internal/disk"
 	"anvil/pipeline/prov"
 	"anvil/pipeline/stage"
@@ -403,4 +404,85 @@ func TestABaseOutsideTheWorkspaceIsFoundByItsPath(t *testing.T) {
 	}
 	again := l.run(p, Options{Reuse: kept})
 	wantStates(t, again, "measure=ok/reused grade=ok/executed sum=ok/executed")
+}
+
+// waitsFor lets another anvil go on with a run that this one holds, which ends
+// when the other says that it waits.
+func (l *lab) waitsFor(p labPlan, end func(), opt Options) (*Run, error) {
+	other := newLabIn(l.t, l.dir)
+	var once sync.Once
+	other.seen.on = func(e event.Event) {
+		if e.Event == event.RunWaiting {
+			once.Do(func() { go end() })
+		}
+	}
+	opt.Wait = true
+	r, err := other.x.Run(l.t.Context(), p.Plan, opt)
+	if n := len(other.seen.texts(event.RunWaiting)); n != 1 {
+		l.t.Errorf("waiting was told %d times", n)
+	}
+	return r, err
+}
+
+func TestWithWaitAHeldRunIsGoneOnWithWhenItsHolderEnds(t *testing.T) {
+	l := newLab(t)
+	l.do["grade"] = func(_ context.Context, _ stage.Env, _ stage.Inputs, out *stage.Outputs) error {
+		if l.count("grade") == 1 {
+			return errBroken // in the process that is waited for
+		}
+		return out.JSON("made.json", map[string]any{})
+	}
+	p := l.plan("measure look", "grade make measure")
+	release := l.held(p)
+	id := l.runFolders()[0]
+	r, err := l.waitsFor(p, release, Options{Resume: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantStates(t, r, "measure=ok/executed grade=ok/executed")
+	if r.ID != id || r.stage("grade").Attempt != 2 || r.stage("measure").Attempt != 1 {
+		t.Errorf("%s: attempts are %+v", r.ID, r.Stages)
+	}
+	l.verify(r)
+}
+
+func TestWithWaitAHeldRunThatEndsWellIsFinished(t *testing.T) {
+	l := newLab(t)
+	p := l.plan("measure look", "grade make measure")
+	release := l.held(p)
+	if _, err := l.waitsFor(p, release, Options{Resume: l.runFolders()[0]}); !errors.Is(err, ErrNothingUnfinished) {
+		t.Errorf("got %v, want ErrNothingUnfinished", err)
+	}
+}
+
+// The base's measurement goes on while another run asks for what it left.
+func TestWithWaitABaseThatIsHeldServesWhenItsHolderEnds(t *testing.T) {
+	l := newLab(t)
+	p := l.plan("measure look", "grade make measure")
+	release := l.held(p)
+	id := l.runFolders()[0]
+	opt := Options{From: []string{"grade"}, Base: id, AcceptAborted: true}
+	if _, err := newLabIn(t, l.dir).x.Run(t.Context(), p.Plan, opt); !errors.As(err, new(*BusyError)) {
+		t.Errorf("got %v, want a *BusyError", err)
+	}
+	r, err := l.waitsFor(p, release, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := r.stage("measure"); s.Status != prov.OK || s.How != prov.TakenOver {
+		t.Errorf("stages are %s", states(r))
+	}
+	l.verify(r)
+}
+
+func TestAnInterruptEndsTheWaitForARun(t *testing.T) {
+	l := newLab(t)
+	p := l.plan("measure look")
+	release := l.held(p)
+	defer release()
+	interrupt := make(chan struct{})
+	_, err := l.waitsFor(p, func() { close(interrupt) }, Options{Resume: l.runFolders()[0], Interrupt: interrupt})
+	if !errors.Is(err, ErrInterrupted) {
+		t.Errorf("got %v, want ErrInterrupted", err)
+	}
 }

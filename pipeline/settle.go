@@ -270,7 +270,7 @@ func (e *execution) settleInBase(ctx context.Context, n *node, b *bound) (s *sta
 	}
 	e.settling.Lock() // one stage after the other: they share the folder's lock
 	defer e.settling.Unlock()
-	f, lines, err := e.reopenRun(e.base.dir, e.base.run)
+	f, lines, err := e.reopenRun(ctx, e.base.dir, e.base.run)
 	if err != nil {
 		return nil, err
 	}

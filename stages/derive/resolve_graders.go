@@ -36,20 +36,25 @@ func resolveGrader(r *stage.Resolution, b *builder, at string, v any) (id string
 		return "", false // the schema has said so
 	}
 	id, ok = m["id"].(string)
-	_, err := fillGrader(m)
-	if err == nil {
-		of, _ := m["of"].([]any)
-		clean := len(r.Problems())
-		for i, member := range of {
-			resolveGrader(r, b, fmt.Sprintf("%s/of/%d", at, i), member)
-		}
-		if len(r.Problems()) > clean {
-			return id, ok // of its members; building it would say the same again
-		}
-		if err = b.readFiles(r, m, at); err == nil {
-			_, err = b.graderOf(m, at)
-		}
+	clean := len(r.Problems())
+	_, _, err := decodeSpec(m)
+	report(r, at, err)
+	of, _ := m["of"].([]any)
+	for i, member := range of {
+		resolveGrader(r, b, fmt.Sprintf("%s/of/%d", at, i), member)
 	}
+	if len(r.Problems()) > clean {
+		return id, ok // building it would say the same again
+	}
+	if err = b.readFiles(r, m, at); err == nil {
+		_, err = b.graderOf(m, at)
+	}
+	report(r, at, err)
+	return id, ok
+}
+
+// report places the fault of a grader at its key.
+func report(r *stage.Resolution, at string, err error) {
 	var fault *keyError
 	switch {
 	case err == nil:
@@ -58,7 +63,6 @@ func resolveGrader(r *stage.Resolution, b *builder, at string, v any) (id string
 	default:
 		r.Problem(at, err.Error(), "")
 	}
-	return id, ok
 }
 
 // maxGraderFile bounds a file that a grader names.

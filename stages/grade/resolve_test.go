@@ -171,6 +171,10 @@ func TestFieldAndExtractNeedAText(t *testing.T) {
 			}
 		}
 	}
+	both := `{"id": "o", "type": "all", "field": "reasoning", "of": [{"id": "a", "type": "latency", "metric": "e2e_ms", "at_most": 1, "field": "reasoning"}]}`
+	if r := resolved(t, `{"graders": [`+both+`]}`, sent); len(r.Problems()) != 2 {
+		t.Errorf("%+v, want one of each grader", r.Problems())
+	}
 	for _, with := range []string{
 		`{"id": "a", "type": "tool_call", "field": "tool_calls"}`, `{"id": "a", "type": "length", "max": 1, "field": "reasoning", "extract": {"last_line": true}}`,
 		`{"id": "a", "type": "latency", "metric": "e2e_ms", "at_most": 1, "field": "content", "extract": null}`,

@@ -49,6 +49,8 @@ func (v vigil) wait(ctx context.Context, stop <-chan struct{}) (r readiness, err
 	begun := time.Now()
 	word := time.NewTimer(v.word)
 	defer word.Stop()
+	over := time.NewTimer(v.timeout)
+	defer over.Stop()
 	probes, cancel := context.WithCancel(ctx)
 	defer cancel()
 	found, again := v.probe(probes), (<-chan time.Time)(nil)
@@ -64,14 +66,13 @@ func (v vigil) wait(ctx context.Context, stop <-chan struct{}) (r readiness, err
 			if ctx.Err() == nil {
 				err = l.err
 			}
-			left := v.timeout - time.Since(begun)
-			if left <= 0 {
-				return r, fmt.Errorf("%w after %s and %d probes: %w; is the server running at this address? (ready.timeout waits longer)", errNotReady, v.timeout, r.Probes, err)
-			}
-			found, again = nil, time.After(min(v.interval, left))
+			found, again = nil, time.After(v.interval)
 		case <-again:
 			r.Probes++
 			found, again = v.probe(probes), nil
+		case <-over.C: // also while a probe hangs
+			r.WaitedMS = float64(time.Since(begun)) / 1e6
+			return r, fmt.Errorf("%w after %s and %d probes: %w; is the server running at this address? (ready.timeout waits longer)", errNotReady, v.timeout, r.Probes, err)
 		case <-word.C:
 			v.say(err)
 			word.Reset(2 * time.Since(begun))

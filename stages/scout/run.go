@@ -64,9 +64,7 @@ func (s scout) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *sta
 	if doc.Ready, err = s.await(env, p).wait(ctx, env.Stop); err != nil {
 		return s.notReady(env, err)
 	}
-	doc.Facts = p.asker.Facts(ctx)
-	doc.ContextWindow = doc.Facts.ContextWindow
-	doc.learn(ctx, p.asker)
+	s.inquire(ctx, env, p.asker, &doc)
 	source, err := s.source(ctx, in, doc.BytesPerToken)
 	if err != nil {
 		return err
@@ -85,7 +83,7 @@ func (s scout) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *sta
 		return err
 	}
 	sent.Note(env.Stage, doc.Prompts...)
-	if doc.CacheReset, err = t.ResetCache(ctx, s.CacheReset); err != nil {
+	if doc.CacheReset, err = s.reset(ctx, t, interrupted); err != nil {
 		return err
 	}
 	if doc.CacheReset == target.ResetDone {
@@ -100,9 +98,26 @@ func (s scout) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *sta
 		return err
 	}
 	if interrupted {
-		return aborted(ctx, env)
+		return target.Aborted(ctx, env, "requests")
 	}
 	return nil
+}
+
+// inquire asks the endpoint about itself; an interrupt ends that at once.
+func (s scout) inquire(ctx context.Context, env stage.Env, a *target.Asker, doc *document) {
+	ctx, stop := target.StopContext(ctx, env.Stop)
+	defer stop()
+	doc.Facts = a.Facts(ctx)
+	doc.ContextWindow = doc.Facts.ContextWindow
+	doc.learn(ctx, a)
+}
+
+// reset is what the plan asks for, and nothing after an interrupt.
+func (s scout) reset(ctx context.Context, t *target.Target, interrupted bool) (became string, err error) {
+	if interrupted {
+		return target.ResetOff, nil
+	}
+	return t.ResetCache(ctx, s.CacheReset)
 }
 
 func (s scout) await(env stage.Env, p *prober) vigil {
@@ -118,17 +133,6 @@ func (s scout) notReady(env stage.Env, err error) error {
 		return &stage.AbortedError{While: told}
 	}
 	return told
-}
-
-func aborted(ctx context.Context, env stage.Env) error {
-	cause := context.Cause(ctx)
-	if cause == nil && env.StopCause != nil {
-		cause = env.StopCause()
-	}
-	if cause == nil || errors.Is(cause, stage.ErrAborted) {
-		return fmt.Errorf("requests: %w", errors.Join(stage.ErrAborted, cause))
-	}
-	return fmt.Errorf("requests: %w: %w", stage.ErrAborted, cause)
 }
 
 func (s scout) weights(ctx context.Context, in stage.Inputs) (*weights, error) {

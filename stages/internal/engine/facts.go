@@ -33,8 +33,11 @@ type Facts struct {
 }
 
 // Probe asks an endpoint about itself through rt, with the headers of its
-// requests. It never fails: what cannot be had is unknown.
+// requests. It never fails: what cannot be had is unknown, and a server that does
+// not answer is not asked everything.
 func (p *Protocol) Probe(ctx context.Context, rt http.RoundTripper, h http.Header) Facts {
+	ctx, cancel := context.WithTimeout(ctx, factsLimit)
+	defer cancel()
 	q := &inquiry{p: p, rt: rt, header: h, refused: map[string]string{}, facts: Facts{
 		Settings: map[string]any{}, Sources: map[string]string{}, Unknown: map[string]string{},
 	}}

@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -10,8 +12,13 @@ import (
 	"anvil/stages/internal/engine/jsonview"
 )
 
-// factLimit is how long one question may take.
-const factLimit = 10 * time.Second
+// Bounds of an inquiry: how long one question may take, how long all of them,
+// and how many may go without an answer before no more are asked.
+const (
+	factLimit  = 10 * time.Second
+	factsLimit = 30 * time.Second
+	maxSilence = 2
+)
 
 // An inquiry is the asking of one endpoint about itself.
 type inquiry struct {
@@ -20,6 +27,8 @@ type inquiry struct {
 	header  http.Header
 	facts   Facts
 	refused map[string]string // path to the reason why it told nothing
+	silence int               // questions that ended without an answer in their time
+	over    string            // why no more are asked, "" while they are
 }
 
 // object asks a path below the server's root for a JSON object.
@@ -47,11 +56,16 @@ func (q *inquiry) objectAt(ctx context.Context, method, path, url string, body [
 
 // fetch asks once and keeps the reason when nothing comes of it.
 func (q *inquiry) fetch(ctx context.Context, method, path, url string, body []byte) (answer []byte, ok bool) {
+	if q.over != "" {
+		q.refused[path] = q.over
+		return nil, false
+	}
 	status, answer, err := q.p.Ask(ctx, q.rt, q.header, Question{Method: method, URL: url, Body: body, Limit: factLimit})
 	switch {
 	case err != nil:
 		q.refused[path] = bounded(err.Error(), maxName)
-	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented:
+		q.unanswered(ctx, err)
+	case Lacks(status):
 		q.refused[path] = NotOffered
 	case status != http.StatusOK:
 		q.refused[path] = fmt.Sprintf("%s answered %d", path, status)
@@ -59,6 +73,27 @@ func (q *inquiry) fetch(ctx context.Context, method, path, url string, body []by
 		return answer, true
 	}
 	return nil, false
+}
+
+// unanswered ends the inquiry of a server that lets questions wait: there are
+// more of them than anyone would wait for.
+func (q *inquiry) unanswered(ctx context.Context, err error) {
+	if errors.Is(err, context.DeadlineExceeded) {
+		q.silence++
+	}
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		q.over = fmt.Sprintf("not asked: the questions before took %s", factsLimit)
+	case ctx.Err() != nil:
+		q.over = "not asked: interrupted"
+	case q.silence == maxSilence:
+		q.over = fmt.Sprintf("not asked: %d questions got no answer within %s each", maxSilence, factLimit)
+	}
+}
+
+// Lacks tells whether a status says that the server does not have the path at all.
+func Lacks(status int) bool {
+	return status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented
 }
 
 // text, count and flag file a fact that is not known yet; an empty text and what
@@ -115,6 +150,6 @@ func (q *inquiry) reasons() {
 			f.Unknown[name] = why
 			continue
 		}
-		f.Unknown[name] = "nothing that the endpoint offers says it"
+		f.Unknown[name] = cmp.Or(q.over, "nothing that the endpoint offers says it")
 	}
 }

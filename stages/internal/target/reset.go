@@ -37,7 +37,7 @@ func (t *Target) ResetCache(ctx context.Context, how string) (became string, err
 			became, why = ResetFailed, t.env.Secrets.Redact(err.Error())
 		case status == http.StatusOK:
 			return ResetDone, t.forget()
-		case status != http.StatusNotFound && status != http.StatusMethodNotAllowed && status != http.StatusNotImplemented:
+		case !engine.Lacks(status):
 			became, why = ResetFailed, fmt.Sprintf("%s answered %d", path, status)
 		}
 		if became == ResetFailed {

@@ -2,6 +2,8 @@ package target
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"anvil/pipeline/stage"
 )
@@ -20,4 +22,20 @@ func StopContext(ctx context.Context, stop <-chan struct{}) (context.Context, co
 		}
 	}()
 	return ctx, func() { cancel(context.Canceled); <-over }
+}
+
+// Aborted is the error of a stage that an interrupt, or its timeout, cut short in
+// the middle of what.
+func Aborted(ctx context.Context, env stage.Env, what string) error {
+	cause := context.Cause(ctx)
+	if cause == nil && env.StopCause != nil {
+		cause = env.StopCause()
+	}
+	switch {
+	case cause == nil:
+		return fmt.Errorf("%s: %w", what, stage.ErrAborted)
+	case errors.Is(cause, stage.ErrAborted):
+		return fmt.Errorf("%s: %w", what, cause)
+	}
+	return fmt.Errorf("%s: %w: %w", what, stage.ErrAborted, cause)
 }

@@ -88,6 +88,20 @@ func lockEndpoints(ctx context.Context, dir string, names []string, me Holder, w
 	return l, nil
 }
 
+// sign says again who holds the locks: the run has its name only when it has
+// them all.
+func (l *locks) sign(me Holder) error {
+	if l == nil {
+		return nil
+	}
+	for _, f := range l.held {
+		if err := writeHolder(f.Path(), me); err != nil {
+			return fmt.Errorf("lock %s: %w", f.Path(), err)
+		}
+	}
+	return nil
+}
+
 // release gives all locks back. It may be called more than once.
 func (l *locks) release() {
 	if l == nil {
@@ -124,16 +138,21 @@ func lockFile(ctx context.Context, file, what string, me Holder, wait bool, wait
 			return nil, fmt.Errorf("wait for %s: %w", what, errors.Join(err, context.Cause(ctx)))
 		}
 	}
-	// The content only names the holder to who comes second; the lock is the
-	// kernel's and is gone with the process, so a stale name is harmless.
-	raw, err := json.Marshal(me)
-	if err == nil {
-		err = os.WriteFile(file, append(raw, '\n'), 0o600)
-	}
-	if err != nil {
+	if err := writeHolder(file, me); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", what, err), f.Close())
 	}
 	return f, nil
+}
+
+// writeHolder says who holds a lock. It only names the holder to who comes
+// second; the lock is the kernel's and is gone with the process, so a stale name
+// is harmless.
+func writeHolder(file string, me Holder) error {
+	raw, err := json.Marshal(me)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(raw, '\n'), 0o600)
 }
 
 func readHolder(file string) Holder {

@@ -284,3 +284,44 @@ func TestExclusiveStagesRunAloneAndOthersAtMostJobsAtOnce(t *testing.T) {
 		t.Errorf("%s; %d at most, %d not alone", states(r), most.Load(), lonely.Load())
 	}
 }
+
+// A run that waits has not begun: the one that it waits for, and whoever begins
+// meanwhile, is older.
+func TestARunThatWaitedIsTheOneBegunLast(t *testing.T) {
+	l := newLab(t)
+	p := endpointPlan(l, "http://localhost:9/v1")
+	release := l.held(p)
+	other := newLabIn(t, l.dir)
+	for range 3 {
+		other.reopen(nil) // its clock is hours ahead of the holder's
+	}
+	clock := other.x.Now
+	var hours atomic.Int64
+	other.x.Now = func() time.Time { return clock().Add(time.Duration(hours.Load()) * time.Hour) }
+	var between *Run
+	var once sync.Once
+	other.seen.on = func(e event.Event) {
+		if e.Event != event.RunWaiting {
+			return
+		}
+		if e.Run != "" {
+			t.Errorf("a run that has not begun is called %s", e.Run)
+		}
+		once.Do(func() {
+			third := newLabIn(t, l.dir)
+			third.x.Now = other.x.Now
+			hours.Store(1)
+			between = third.run(endpointPlan(third, ""), Options{})
+			hours.Store(2)
+			go release()
+		})
+	}
+	r := other.run(p, Options{Wait: true})
+	if got := l.runFolders(); len(got) != 3 || got[0] != r.ID || got[1] != between.ID {
+		t.Errorf("the newest first, runs are %q; want %s, then %s", got, r.ID, between.ID)
+	}
+	if !r.Started.After(between.Started) {
+		t.Errorf("it began at %s, before the one at %s that it outwaited", r.Started, between.Started)
+	}
+	l.verify(r)
+}

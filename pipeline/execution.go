@@ -23,7 +23,7 @@ type execution struct {
 	opt   Options
 	graph *graph
 
-	id    string // of the run
+	id    string // of the run; "" until a new one begins
 	began time.Time
 	base  *earlierRun
 	reuse *earlierRun
@@ -56,7 +56,7 @@ func (x *Executor) newExecution(p *plan.Plan, opt Options) (*execution, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &execution{x: x, plan: p, opt: opt, graph: g, began: x.now(), reader: prov.NewReader(x.Store), tool: sync.OnceValues(x.tool)}
+	e := &execution{x: x, plan: p, opt: opt, graph: g, reader: prov.NewReader(x.Store), tool: sync.OnceValues(x.tool)}
 	e.secrets = &stage.Secrets{Env: x.lookupEnv(), TooShort: func(name string) {
 		x.Log.Warn().Str("variable", name).Msg("the secret is shorter than six bytes: too short to be kept out of what a server says and of what is written")
 	}}
@@ -86,17 +86,26 @@ func (e *execution) run(ctx context.Context) (*Run, error) {
 	return r, errors.Join(err, e.folder.close())
 }
 
-// name settles which run this is and what is asked of it.
+// name settles which run is gone on with, if any, and what is asked of it.
 func (e *execution) name(ctx context.Context) (err error) {
 	if e.opt.Resume != "" {
 		err = e.findResumed(ctx)
-	} else {
-		e.id, err = newRunID(e.plan.Name, e.began, e.x.entropy())
 	}
 	if err == nil {
 		err = e.graph.assign(e.opt)
 	}
 	return err
+}
+
+// begin names a new run. It does when nothing keeps the run from beginning any
+// more: after it waited, others may have begun that are not newer.
+func (e *execution) begin() (err error) {
+	e.began = e.x.now()
+	if e.id, err = newRunID(e.plan.Name, e.began, e.x.entropy()); err != nil {
+		return err
+	}
+	e.events.run = e.id
+	return e.locks.sign(e.holder())
 }
 
 // prepare finds out that the workspace can be written, before anything runs.
@@ -124,6 +133,9 @@ func (e *execution) runPrepared(ctx context.Context) (*Run, error) {
 	defer e.locks.release()
 	if e.folder != nil {
 		return e.walk(ctx)
+	}
+	if err := e.begin(); err != nil {
+		return nil, err
 	}
 	if err := e.openFolder(); err != nil {
 		return nil, err

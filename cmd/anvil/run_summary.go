@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 
 	"anvil/pipeline"
 	"anvil/pipeline/store"
@@ -41,8 +42,17 @@ func (a *app) showRun(ctx context.Context, s *store.Store, run *pipeline.Run) {
 	}
 	fmt.Fprintf(a.stdout, "run    %s %s\n", line(run.ID), run.Status)
 	if run.Refresh != nil {
-		fmt.Fprintf(a.stdout, "\nLater stages are stale. To refresh them:\n  %s\n", line(refreshLine(run.Refresh)))
+		fmt.Fprintf(a.stdout, "\nLater stages are stale. To refresh them:\n  %s\n", line(refreshLine(a.inWorkspace(run.Refresh))))
 	}
+}
+
+// inWorkspace are the arguments of a command that is to mean this workspace
+// where it is typed.
+func (a *app) inWorkspace(args []string) []string {
+	if a.workspace == "." {
+		return args
+	}
+	return append(slices.Clone(args), "--workspace", a.workspace)
 }
 
 func readFinal(ctx context.Context, s *store.Store, r *pipeline.Record) (final *record.Final, err error) {

@@ -24,7 +24,12 @@ type remark struct {
 }
 
 func (p phase) remark() []byte {
-	raw, err := json.Marshal(remark{p.from.UnixNano(), p.tool, p.reset, p.before})
+	r := remark{p.from.UnixNano(), p.tool, p.reset, p.before}
+	raw, err := json.Marshal(r)
+	if err != nil || len(raw) > load.MaxNote {
+		r.Before = nil // counters beyond measure: a phase is worth more than they are
+		raw, err = json.Marshal(r)
+	}
 	if err != nil {
 		return nil // texts and numbers: it cannot fail
 	}

@@ -18,8 +18,9 @@ type Read struct {
 	Empty int64 // when the socket was last known to hold nothing; None when unknown
 }
 
-// blockBytes and blockReads are what a block holds. One is with each worker,
-// so they bound the memory of a phase together with the ring's length.
+// blockBytes and blockReads are what a block holds. One is with each worker and
+// one more for each may be on its way, so they bound the memory of a phase. Reads
+// may be more where they are tiny and a long secret forbids to cut between them.
 const (
 	blockBytes = 16 << 10
 	blockReads = 256
@@ -48,16 +49,18 @@ type Storage interface {
 }
 
 // A Capture is an append-only file of frames (request, try, connection,
-// stamps, bytes), written by one goroutine from a ring of blocks. A worker that
-// finds the ring empty waits, which Waits counts: the disk was too slow for the
-// load, and memory stays bounded.
+// stamps, bytes), written by one goroutine from blocks, of which there are two
+// for each worker and a few more. A worker that finds none free waits, which
+// Waits counts: the disk was too slow for the load, and memory stays bounded.
 type Capture struct {
 	file   Storage
-	redact func([]byte)
+	hiding Hiding
 	hold   int // bytes that a worker keeps back so that no secret is cut in two
 
 	blocks, marks pool
-	full          chan *block
+	joined        atomic.Int64 // workers, less those that the rings were made for
+	full          queue
+	failed        chan struct{} // closed at the writer's first error
 	done          chan struct{}
 	waits         atomic.Int64
 
@@ -71,6 +74,17 @@ type Capture struct {
 	raw    []byte
 	doomed []frame
 }
+
+// Hiding keeps secrets out of what is written. The zero value hides nothing.
+type Hiding struct {
+	Whole   func([]byte)        // in place, of the same length: secrets that stand there whole
+	Cut     func(string) string // also the beginning of one at a text's end
+	Longest int                 // bytes of the longest secret, at most MaxSecret
+}
+
+// MaxSecret is how long a secret can be so that it is never cut in two: a block
+// must hold it twice.
+const MaxSecret = blockBytes/2 + 1
 
 // A frame is where one is in the file. There are millions after a long phase:
 // what else is known of it stands in its header.
@@ -88,42 +102,38 @@ func frameAt(request, try int32, head bool, off int64) frame {
 	return f
 }
 
-// NewCapture starts the writer. Redact, which may be nil, is given every
-// frame's bytes before they are written; hold is the length of the longest text
-// that it looks for, less one.
-func NewCapture(file Storage, workers int, redact func([]byte), hold int) *Capture {
-	ring := 2*workers + 16
-	c := &Capture{file: file, redact: redact, hold: max(hold, 0), full: make(chan *block, 2*ring), done: make(chan struct{})}
-	c.blocks.open(ring, workers, blockReads, blockBytes)
-	c.marks.open(ring, 0, 0, 0)
+// NewCapture starts the writer. The rings are made for so many workers and grow
+// with each one that comes besides. Every frame's bytes are hidden before they
+// are written.
+func NewCapture(file Storage, workers int, hiding Hiding) *Capture {
+	c := &Capture{
+		file: file, hiding: hiding, hold: max(min(hiding.Longest, MaxSecret)-1, 0), failed: make(chan struct{}), done: make(chan struct{}),
+	}
+	c.joined.Store(-int64(workers))
+	c.full.ready.L = &c.full.mu
+	c.blocks.open(2*workers+16, workers, blockReads, blockBytes)
+	c.marks.open(2*workers+16, 0, 0, 0)
 	go c.write()
 	return c
 }
 
-// A pool is a ring of blocks of one size: made when they are needed, and never
-// more than there may be.
-type pool struct {
-	free         chan *block
-	room         atomic.Int64 // blocks that may still be made
-	reads, bytes int
-}
-
-func (p *pool) open(ring, made, reads, bytes int) {
-	p.free, p.reads, p.bytes = make(chan *block, ring), reads, bytes
-	p.room.Store(int64(ring))
-	for range made {
-		p.free <- p.make()
+// join makes room for one more worker.
+func (c *Capture) join() {
+	if c.joined.Add(1) > 0 {
+		c.blocks.grow(2)
+		c.marks.grow(2)
 	}
 }
 
-// make returns a new block, nil when there are as many as there may be.
-func (p *pool) make() *block {
-	if p.room.Add(-1) < 0 {
-		p.room.Add(1)
-		return nil
-	}
-	return &block{reads: make([]blockRead, 0, p.reads), buf: make([]byte, 0, p.bytes), from: p}
+// Abort lets every worker that waits go on, now and from here: what is open is
+// being given up, and nobody may wait for a disk that does not answer.
+func (c *Capture) Abort() {
+	c.blocks.abort()
+	c.marks.abort()
 }
+
+// Failed is closed when the file takes no more; Close returns why.
+func (c *Capture) Failed() <-chan struct{} { return c.failed }
 
 // Waits returns how often a worker found no free block.
 func (c *Capture) Waits() int64 { return c.waits.Load() }
@@ -131,21 +141,17 @@ func (c *Capture) Waits() int64 { return c.waits.Load() }
 func (c *Capture) take(request, try int32) *block { return c.takeFrom(&c.blocks, request, try) }
 
 func (c *Capture) takeFrom(p *pool, request, try int32) *block {
-	var b *block
-	select {
-	case b = <-p.free:
-	default:
-		if b = p.make(); b == nil {
-			c.waits.Add(1)
-			b = <-p.free
-		}
-	}
+	b := p.get(&c.waits)
 	b.request, b.try, b.conn, b.head = request, try, 0, false
 	b.reads, b.buf, b.witness = b.reads[:0], b.buf[:0], b.witness[:0]
 	return b
 }
 
-// Note writes a remark on the phase as a whole; Recover hands it out.
+// MaxNote is how long a remark can be.
+const MaxNote = maxFrame - frameHeader - 4
+
+// Note writes a remark on the phase as a whole, of at most MaxNote bytes;
+// Recover hands it out.
 func (c *Capture) Note(text []byte) {
 	b := c.take(noteRequest, 0)
 	b.buf = append(b.buf, text...)
@@ -162,12 +168,12 @@ func (c *Capture) Mark(request, try int, s *Sample, f Fault) {
 	c.give(b)
 }
 
-func (c *Capture) give(b *block) { c.full <- b }
+func (c *Capture) give(b *block) { c.full.put(b) }
 
 // Close writes what is left and returns the first error of the writer. The
 // file stays open; answers can be read from then on.
 func (c *Capture) Close() error {
-	close(c.full)
+	c.full.close()
 	<-c.done
 	c.blocks.free, c.marks.free = nil, nil // what a phase needed is not held while it is decoded
 	slices.SortStableFunc(c.index, compareFrames)
@@ -194,24 +200,30 @@ const batchBytes = 256 << 10
 func (c *Capture) write() {
 	defer close(c.done)
 	var out []byte
-	for b := range c.full {
-		out = c.append(out[:0], b)
-	ready:
-		for len(out) < batchBytes {
-			select {
-			case next, ok := <-c.full:
-				if !ok {
-					break ready
-				}
-				out = c.append(out, next)
-			default:
-				break ready
+	var ready []*block
+	for {
+		if ready = c.full.take(ready); len(ready) == 0 {
+			return
+		}
+		out = out[:0]
+		for _, b := range ready {
+			if out = c.append(out, b); len(out) >= batchBytes {
+				c.store(out)
+				out = out[:0]
 			}
 		}
-		// After an error the ring is still emptied, so that no worker waits for ever.
-		if c.err == nil {
-			_, c.err = c.file.Write(out)
-		}
+		c.store(out)
+	}
+}
+
+// store writes frames. After an error blocks are still taken, so that no worker
+// waits for ever.
+func (c *Capture) store(frames []byte) {
+	if c.err != nil || len(frames) == 0 {
+		return
+	}
+	if _, c.err = c.file.Write(frames); c.err != nil {
+		close(c.failed)
 	}
 }
 
@@ -224,7 +236,7 @@ func (c *Capture) append(out []byte, b *block) []byte {
 		c.index = append(c.index, frameAt(b.request, b.try, b.head, c.size))
 	}
 	c.size += int64(len(out) - from)
-	b.from.free <- b
+	b.from.put(b)
 	return out
 }
 
@@ -288,9 +300,9 @@ func (c *Capture) load(off int64) (h frameHead, raw []byte, err error) {
 const usualFrame = frameHeader + blockReads*readSize + blockBytes + 512
 
 func (c *Capture) hide(b *block) {
-	if c.redact != nil {
-		c.redact(b.buf)
-		c.redact(b.witness)
+	if c.hiding.Whole != nil {
+		c.hiding.Whole(b.buf)
+		c.hiding.Whole(b.witness)
 	}
 }
 
@@ -298,10 +310,24 @@ func (c *Capture) hide(b *block) {
 // cutting a text of hold bytes and one.
 func (b *block) divisible(hold int) bool { return len(b.buf) > 0 && len(b.buf) >= 2*hold }
 
-// split moves the last hold bytes of a full block to the empty one after it, so
-// that a secret is never cut where one frame ends: it is whole in the second.
+// fault hides what a message quotes of a server, which may be cut off.
+func (c *Capture) fault(f Fault) Fault {
+	if c.hiding.Cut != nil {
+		f.Message = c.hiding.Cut(f.Message)
+	}
+	return f
+}
+
+// full tells whether a block takes no more bytes, or no more reads without
+// growing, and can be cut.
+func (b *block) full(hold int) bool {
+	return len(b.buf) == blockBytes || len(b.reads) >= blockReads && b.divisible(hold)
+}
+
+// split moves the last hold bytes of a block to the empty one that follows it,
+// so that a secret is never cut where one frame ends: it is whole in the second.
 func (b *block) split(next *block, hold int) {
-	if hold = min(hold, len(b.buf)/2); hold == 0 {
+	if hold == 0 {
 		return
 	}
 	cut := len(b.buf) - hold
@@ -319,4 +345,10 @@ func (b *block) split(next *block, hold int) {
 	if b.reads[i].n -= left; b.reads[i].n == 0 {
 		b.reads = b.reads[:i]
 	}
+}
+
+// join appends what split had moved.
+func (b *block) join(rest *block) {
+	b.buf, b.reads = append(b.buf, rest.buf...), append(b.reads, rest.reads...)
+	rest.buf, rest.reads = rest.buf[:0], rest.reads[:0]
 }

@@ -2,7 +2,9 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -21,7 +23,8 @@ type Config struct {
 	HTTP2  bool
 }
 
-// A Client sends prepared requests over HTTP/1.1. It is shared by its workers.
+// A Client sends prepared requests, over HTTP/1.1 unless asked for HTTP/2. It is
+// shared by its workers.
 type Client struct {
 	cfg   Config
 	clock clock

@@ -65,7 +65,7 @@ func canWorker(tb testing.TB, events int) (*Worker, *Capture) {
 		Dialer: Dialer{Target: u}, URL: u, Header: http.Header{"Content-Type": {"application/json"}},
 		Limits: Limits{FirstOutput: time.Minute, Gap: time.Minute, Total: time.Hour, MaxBody: 1 << 30},
 	})
-	capture := NewCapture(discard{}, 2, nil, 0)
+	capture := NewCapture(discard{}, 2, Hiding{})
 	w := c.NewWorker(capture, &lineWatcher{})
 	c.Begin()
 	tb.Cleanup(func() {

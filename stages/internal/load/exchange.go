@@ -22,6 +22,7 @@ type Worker struct {
 	out   []byte // the request as it is written
 	body  body
 	block *block
+	tail  block  // what the block after a full one begins with
 	guard *guard // over HTTP/2
 
 	request, try int32
@@ -33,6 +34,7 @@ type Worker struct {
 
 // NewWorker makes a worker of the client.
 func (c *Client) NewWorker(capture *Capture, watch Watcher) *Worker {
+	capture.join()
 	return &Worker{client: c, capture: capture, watch: watch}
 }
 
@@ -370,6 +372,7 @@ func faultOf(err error) Fault {
 // keepHead and keep append to the capture's block; at a full one the next is
 // taken, with the bytes that a secret could span.
 func (w *Worker) keepHead(head []byte) {
+	head = head[:min(len(head), readBuffer)] // no longer one is read; a frame has its limit
 	b := w.capture.take(w.request, w.try)
 	b.head, b.conn = true, w.s.Conn
 	b.buf = append(b.buf, head...)
@@ -384,12 +387,11 @@ func (w *Worker) keep(p []byte, at, empty int64) {
 			w.block.conn, w.block.since = w.s.Conn, at
 		}
 		b := w.block
-		room := blockBytes - len(b.buf)
-		if room == 0 || len(b.reads) == blockReads {
+		if b.full(w.capture.hold) {
 			w.turn(at)
 			continue
 		}
-		n := min(room, len(p))
+		n := min(blockBytes-len(b.buf), len(p))
 		b.buf = append(b.buf, p[:n]...)
 		if k := len(b.reads) - 1; k >= 0 && b.reads[k].at == at {
 			b.reads[k].n += int32(n)
@@ -400,15 +402,17 @@ func (w *Worker) keep(p []byte, at, empty int64) {
 	}
 }
 
-// turn hands a full block over and goes on in the next one.
+// turn hands a full block over and goes on in the next one. While it waits for
+// that it holds none: what the next one begins with is in its own hands.
 func (w *Worker) turn(now int64) {
-	full := w.block
+	full, conn := w.block, w.block.conn
+	w.block = nil
 	w.capture.hide(full)
-	next := w.capture.take(w.request, w.try)
-	next.conn, next.since = full.conn, now
-	full.split(next, w.capture.hold)
+	full.split(&w.tail, w.capture.hold)
 	w.capture.give(full)
-	w.block = next
+	w.block = w.capture.take(w.request, w.try)
+	w.block.conn, w.block.since = conn, now
+	w.block.join(&w.tail)
 }
 
 func (w *Worker) flush() {

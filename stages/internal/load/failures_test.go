@@ -123,13 +123,13 @@ func TestHugeAnswersCostTheRing(t *testing.T) {
 		}{{EndMark, 2<<20 + 20}, {EndCapped, 64 << 10}, {EndBodyTooLarge, 256 << 20}} {
 			s := newScript(t, func(int, int) []piece { return answers[i] })
 			c, unused := newTestClient(t, s.dial, limits)
-			capture := NewCapture(discard{}, 1, nil, 0)
+			capture := NewCapture(discard{}, 1, Hiding{})
 			w := c.NewWorker(capture, countWatcher{&lineWatcher{}})
 			c.Begin()
 			sample := NewSample(0)
 			w.Do(t.Context(), Job{}, &sample)
 			w.Close()
-			made := cap(capture.blocks.free) - int(capture.blocks.room.Load())
+			made := 18 - capture.blocks.room
 			for _, c := range []*Capture{capture, unused} {
 				if err := c.Close(); err != nil {
 					t.Fatal(err)

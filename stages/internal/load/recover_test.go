@@ -13,7 +13,7 @@ import (
 // one that had only begun.
 func frames(t interface{ Fatal(...any) }) (*memory, *Sample) {
 	file := &memory{}
-	c := NewCapture(file, 2, nil, 0)
+	c := NewCapture(file, 2, Hiding{})
 	c.Note([]byte("a remark"))
 	ended := NewSample(5)
 	ended.Begun, ended.Start, ended.Sent, ended.Conn = true, 6, 7, 3

@@ -123,7 +123,7 @@ func newTestClient(tb testing.TB, dial func(context.Context, string, string) (ne
 	tb.Helper()
 	u := &url.URL{Scheme: "http", Host: "engine.test", Path: "/v1/chat/completions"}
 	c := NewClient(Config{Dialer: Dialer{Target: u, Dial: dial}, URL: u, Header: http.Header{"X-Test": {"1"}}, Limits: l})
-	return c, NewCapture(&memory{}, 2, nil, 0)
+	return c, NewCapture(&memory{}, 2, Hiding{})
 }
 
 // memory is a Storage in memory.

@@ -45,17 +45,24 @@ type Drive struct {
 const preparedBytes = 512 << 20
 
 // Prepare builds what the phase will send and opens the capture in folder,
-// which may be nil.
-func (d *Drive) Prepare(ctx context.Context, folder *os.Root, planned int) error {
+// which may be nil. After an error nothing is left open.
+func (d *Drive) Prepare(ctx context.Context, folder *os.Root, planned int) (err error) {
+	if err := d.check(); err != nil {
+		return err
+	}
 	file, err := captureFile(folder)
 	if err != nil {
 		return err
 	}
 	d.file, d.kept = file, folder != nil
-	env := d.Target.env
-	slots := max(len(d.Plan.Workers), min(d.Plan.InFlight, 4096))
-	d.capture = load.NewCapture(file, min(max(slots, 8), 4096), env.Secrets.RedactBytes, env.Secrets.Longest()-1)
+	d.capture = load.NewCapture(file, d.slots(), d.hiding())
 	d.Client = d.Target.Client(d.Fresh)
+	defer func() {
+		if err != nil {
+			d.letGo()
+			err = errors.Join(err, d.capture.Close(), d.file.Close())
+		}
+	}()
 	d.samples, d.faults = load.NewSlab[load.Sample](planned), load.NewSlab[load.Fault](planned)
 	held := 0
 	for i := 0; i < planned && held < preparedBytes; i++ {
@@ -76,6 +83,44 @@ func (d *Drive) Prepare(ctx context.Context, folder *os.Root, planned int) error
 		d.Client.Warm(ctx, d.Warm)
 	}
 	return ctx.Err()
+}
+
+// check refuses what would make the phase another one than the plan says.
+func (d *Drive) check() error {
+	if name, ok := load.OwnHeader(d.Target.Header); ok {
+		return fmt.Errorf(
+			"endpoint %s: header %s is the client's own, it says how a request is framed or what becomes of its connection; leave it out of headers (connections: new closes one after each request)",
+			d.Target.Endpoint.Name, name)
+	}
+	if n := d.Target.env.Secrets.Longest(); n > load.MaxSecret {
+		return fmt.Errorf(
+			"endpoint %s: a secret is %d bytes long in one of its spellings (as it is, in JSON, in a URL or in base64); the capture can hide one of at most %d; use a shorter key",
+			d.Target.Endpoint.Name, n, load.MaxSecret)
+	}
+	if n := d.Source.Len(); n >= 0 && d.Plan.Workers == nil && len(d.Plan.Due) > n {
+		return fmt.Errorf("%d arrivals are due and there are %d prompts", len(d.Plan.Due), n)
+	}
+	return nil
+}
+
+// slots is for how many workers room is made before the phase; more make their own.
+func (d *Drive) slots() int {
+	if d.Plan.Workers != nil {
+		return len(d.Plan.Workers)
+	}
+	return max(8, min(d.Plan.InFlight, 256))
+}
+
+func (d *Drive) hiding() load.Hiding {
+	s := d.Target.env.Secrets
+	return load.Hiding{Whole: s.RedactBytes, Cut: s.RedactCut, Longest: s.Longest()}
+}
+
+// letGo closes the workers and every connection.
+func (d *Drive) letGo() {
+	d.workers.Range(func(_, w any) bool { w.(*load.Worker).Close(); return true })
+	d.workers.Clear()
+	d.Client.Close()
 }
 
 // captureName is the capture's name in the attempt's folder.
@@ -125,9 +170,7 @@ func (d *Drive) Run(ctx context.Context, stop <-chan struct{}, begin func()) loa
 	}
 	r := phase.Run(ctx, stop)
 	d.begun = r.Begun
-	d.workers.Range(func(_, w any) bool { w.(*load.Worker).Close(); return true })
-	d.workers.Clear()
-	d.Client.Close()
+	d.letGo()
 	return r
 }
 

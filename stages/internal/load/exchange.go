@@ -25,6 +25,9 @@ type Worker struct {
 	tail  block  // what the block after a full one begins with
 	guard *guard // over HTTP/2
 
+	acked   uint64 // before this request; see unread
+	settled int64
+
 	request, try int32
 	cancelAfter  time.Duration
 	cancelAt     int64 // when the client gives up by intention; None before the first output
@@ -103,9 +106,9 @@ func (w *Worker) exchange(ctx context.Context, payload []byte) (keep bool) {
 }
 
 // ask sends the request and reads the header block of its answer. A server that
-// closed a kept connection without having read the request is asked again on a
-// new one: llama-server announces keep-alive and closes after each stream. What
-// the error means stands in the sample.
+// had closed a kept connection when the request came, so that nobody can have
+// read a byte of it, is asked on a new one: llama-server announces keep-alive and
+// closes after each stream. What the error means stands in the sample.
 func (w *Worker) ask(ctx context.Context) ([]byte, error) {
 	for {
 		if !w.send(ctx) {
@@ -115,13 +118,19 @@ func (w *Worker) ask(ctx context.Context) ([]byte, error) {
 		if err == nil {
 			return head, nil
 		}
-		if w.s.Reused && !w.client.aborted.Load() && unread(w.wire.socket.Conn, err) {
+		if w.unread(err) {
 			w.replace()
 			continue
 		}
 		w.failed(err, EndBroken)
 		return nil, err
 	}
+}
+
+// unread tells whether a kept connection was closed on a request of which the
+// server has taken in nothing.
+func (w *Worker) unread(err error) bool {
+	return w.s.Reused && !w.client.aborted.Load() && unread(w.wire.socket.Conn, err, w.acked)
 }
 
 var errNotSent = errors.New("not sent")
@@ -133,6 +142,9 @@ func (w *Worker) send(ctx context.Context) bool {
 		if !w.connect(ctx) {
 			return false
 		}
+		if w.s.Reused {
+			w.acked = acked(w.wire.socket.Conn)
+		}
 		w.s.Sent = w.client.clock.now()
 		_ = w.wire.conn.SetWriteDeadline(w.client.clock.at(w.limit()))
 		n, err := w.wire.conn.Write(w.out)
@@ -141,7 +153,7 @@ func (w *Worker) send(ctx context.Context) bool {
 			w.wire.socket.drained = w.s.Sent
 			return true
 		}
-		if n == 0 && w.s.Reused && !isTimeout(err) && !w.client.aborted.Load() {
+		if n == 0 && w.s.Reused && !isTimeout(err) && !w.client.aborted.Load() || w.unread(err) {
 			w.replace()
 			continue
 		}

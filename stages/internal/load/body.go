@@ -102,7 +102,7 @@ func (b *body) step() ([]byte, error) {
 func (b *body) framing(line []byte) (err error) {
 	switch {
 	case b.state == atChunkEnd && len(line) > 0:
-		return fmt.Errorf("%w: %.20q where a chunk ends", errHTTP, line)
+		return fmt.Errorf("%w: where a chunk ends stands %s", errHTTP, quote(line))
 	case b.state == atChunkEnd:
 		b.state = atSize
 	case b.state == atSize:
@@ -145,7 +145,7 @@ func chunkSize(line []byte) (n int64, err error) {
 	for _, c := range digits {
 		d := hexDigit(c)
 		if d < 0 || n > maxChunk {
-			return 0, fmt.Errorf("%w: chunk size %.20q", errHTTP, line)
+			return 0, fmt.Errorf("%w: chunk size %s", errHTTP, quote(line))
 		}
 		n = n<<4 | int64(d)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"strings"
 	"syscall"
 	"time"
@@ -67,6 +68,7 @@ func (w *Worker) Do(ctx context.Context, job Job, s *Sample) Fault {
 	if s.End == None {
 		s.End = w.client.clock.now()
 	}
+	w.fault = w.capture.fault(w.fault)
 	w.flush()
 	w.capture.Mark(job.Request, job.Try, s, w.fault)
 	if keep = keep && w.settle(); !keep || w.client.cfg.Fresh {
@@ -375,10 +377,16 @@ func faultOf(err error) Fault {
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 	case dial != nil:
 		class = "connect"
-	case strings.HasPrefix(err.Error(), "tls:"):
+	case strings.HasPrefix(err.Error(), "tls:"), isAlert(err):
 		class = "tls"
 	}
 	return Fault{class, err.Error()}
+}
+
+// isAlert tells an alert of TLS, the server's or our own.
+func isAlert(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Err != nil && (op.Op == "remote error" || op.Op == "local error") && strings.HasPrefix(op.Err.Error(), "tls:")
 }
 
 // keepHead and keep append to the capture's block; at a full one the next is

@@ -88,10 +88,29 @@ func plausible(b []byte) error {
 	const want = "HTTP/1."
 	n := min(len(b), len(want))
 	if string(b[:n]) != want[:n] {
-		return fmt.Errorf("%w: it begins with %.32q", errHTTP, b)
+		return fmt.Errorf("%w: it begins with %s", errHTTP, quote(b))
 	}
 	return nil
 }
+
+// quote is the printable beginning of what a server sent, for the end of a
+// message. It is cut without a mark and nothing stands behind it, so that what
+// hides secrets in a message finds one that was cut off, too.
+func quote(b []byte) string {
+	n := 0
+	for n < min(len(b), maxQuote) && ' ' <= b[n] && b[n] <= '~' {
+		n++
+	}
+	switch {
+	case len(b) == 0:
+		return "nothing"
+	case n == 0:
+		return fmt.Sprintf("byte %#02x", b[0])
+	}
+	return string(b[:n])
+}
+
+const maxQuote = 64
 
 func statusOf(head []byte) (int, error) {
 	line, _, _ := bytes.Cut(head, []byte("\n"))
@@ -99,7 +118,7 @@ func statusOf(head []byte) (int, error) {
 	code, _, _ := strings.Cut(strings.TrimLeft(rest, " "), " ")
 	status, err := strconv.Atoi(code)
 	if !ok || err != nil || len(code) != 3 || status < 100 {
-		return 0, fmt.Errorf("%w: status line %.64q", errHTTP, line)
+		return 0, fmt.Errorf("%w: status line %s", errHTTP, quote(line))
 	}
 	return status, nil
 }
@@ -168,12 +187,12 @@ func (f *framing) header(name, value []byte) error {
 	case fold(name, "transfer-encoding"):
 		f.chunked = fold(value, "chunked")
 		if !f.chunked && !fold(value, "identity") {
-			return fmt.Errorf("%w: transfer coding %.40q is not known", errHTTP, value)
+			return fmt.Errorf("%w: unknown transfer coding %s", errHTTP, quote(value))
 		}
 	case fold(name, "content-length"):
 		n, err := strconv.ParseUint(string(value), 10, 63)
 		if err != nil {
-			return fmt.Errorf("%w: content-length %.40q", errHTTP, value)
+			return fmt.Errorf("%w: content-length %s", errHTTP, quote(value))
 		}
 		if f.length >= 0 && f.length != int64(n) {
 			return fmt.Errorf("%w: content-lengths %d and %d", errHTTP, f.length, n)

@@ -30,6 +30,7 @@ type Client struct {
 	clock clock
 	head  []byte // of every request, up to the value of content-length
 
+	endless atomic.Bool     // the last body did not end soon after its answer
 	http2   *http.Transport // nil: HTTP/1.1, in this package's own hands
 	numbers atomic.Int32
 	tally   tally
@@ -44,7 +45,8 @@ type Client struct {
 
 type tally struct {
 	opened, reused, replaced atomic.Int64
-	tls, protocol            atomic.Pointer[string]
+	tls                      atomic.Pointer[string]
+	protocol                 version
 }
 
 // NewClient prepares a client; nothing is opened.
@@ -54,13 +56,37 @@ func NewClient(cfg Config) *Client {
 	c.clock.epoch = time.Now()
 	c.head = requestHead(cfg)
 	c.tally.tls.Store(new(string))
-	protocol := "HTTP/1.1"
-	c.tally.protocol.Store(&protocol)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if cfg.HTTP2 {
 		c.http2 = c.newHTTP2()
 	}
 	return c
+}
+
+// A version is that of HTTP, major and minor; the zero value is none.
+type version struct{ atomic.Uint32 }
+
+func versionOf(major, minor int) uint32 { return uint32(major)<<8 | uint32(minor) }
+
+func (v *version) String() string {
+	n := v.Load()
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("HTTP/%d.%d", n>>8, n&0xff)
+}
+
+// OwnHeader finds a header that frames a request or manages its connection: it
+// is the client's own, and none of a plan's may take its place.
+func OwnHeader(h http.Header) (name string, found bool) {
+	for _, name := range []string{
+		"Connection", "Content-Length", "Expect", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+	} {
+		if _, found := h[name]; found {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 func requestHead(cfg Config) []byte {
@@ -71,18 +97,20 @@ func requestHead(cfg Config) []byte {
 		u.User, u.Fragment = nil, ""
 		target = u.String()
 	}
-	b.WriteString("POST " + target + " HTTP/1.1\r\nHost: " + cfg.URL.Host + "\r\n")
+	b.WriteString("POST " + target + " HTTP/1.1\r\n")
 	h := cfg.Header.Clone()
 	if h == nil {
 		h = http.Header{}
 	}
+	// One line, and the first: the plan's own takes the place of the URL's.
+	_ = http.Header{"Host": {cmp.Or(h.Get("Host"), cfg.URL.Host)}}.Write(&b)
+	h.Del("Host")
 	if cfg.Fresh {
 		h.Set("Connection", "close")
 	}
 	if auth := proxyAuth(cfg.Dialer.Proxy); auth != "" && cfg.URL.Scheme == "http" {
 		h.Set("Proxy-Authorization", auth)
 	}
-	h.Del("Content-Length")
 	_ = h.Write(&b) // a buffer takes everything
 	b.WriteString("Content-Length: ")
 	return b.Bytes()
@@ -172,6 +200,9 @@ func (c *Client) Abort() {
 	}
 }
 
+// Aborted is closed with Abort, or Close.
+func (c *Client) Aborted() <-chan struct{} { return c.ctx.Done() }
+
 // Close closes every connection. No worker may be at work.
 func (c *Client) Close() {
 	c.cancel()
@@ -191,14 +222,14 @@ func (c *Client) Close() {
 type Connections struct {
 	Opened, Reused, Replaced int64
 	TLS                      string // version of the connections, "" without TLS
-	Protocol                 string // of the answers
+	Protocol                 string // of the last answer, "" without one
 }
 
 // Connections returns the counts so far.
 func (c *Client) Connections() Connections {
 	return Connections{
 		Opened: c.tally.opened.Load(), Reused: c.tally.reused.Load(), Replaced: c.tally.replaced.Load(), TLS: *c.tally.tls.Load(),
-		Protocol: *c.tally.protocol.Load(),
+		Protocol: c.tally.protocol.String(),
 	}
 }
 

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,11 +72,16 @@ func (w *Worker) Do(ctx context.Context, job Job, s *Sample) Fault {
 	w.fault = w.capture.fault(w.fault)
 	w.flush()
 	w.capture.Mark(job.Request, job.Try, s, w.fault)
-	if keep = keep && w.settle(); !keep || w.client.cfg.Fresh {
+	w.settled = 0
+	if !keep || w.client.cfg.Fresh || !w.settle() {
 		w.release()
 	}
 	return w.fault
 }
+
+// Settled is how long, after the end of the last answer, the worker had to wait
+// for the server to end its body too.
+func (w *Worker) Settled() int64 { return w.settled }
 
 // Close closes the worker's connection and its watcher.
 func (w *Worker) Close() {
@@ -96,6 +102,7 @@ func (w *Worker) exchange(ctx context.Context, payload []byte) (keep bool) {
 	}
 	w.s.Headers = w.wire.socket.at
 	f, err := frameOf(head)
+	w.client.tally.protocol.Store(f.version)
 	w.s.Status, w.s.RetryAfter = int32(f.status), f.retry*int64(time.Second)
 	w.keepHead(head)
 	w.watch.Reset(head)
@@ -255,13 +262,17 @@ func (w *Worker) turnOld(now int64) {
 	}
 }
 
+// usualError is how much of an error's body is read where no limit is set: it is
+// for people.
+const usualError = 64 << 10
+
 // bounds says whether an answer is one to look at, how much of it is read, and
 // what ends it there.
 func (w *Worker) bounds() (stream bool, most int64, over Ending) {
 	if w.s.Status >= 200 && w.s.Status < 300 {
 		return true, w.client.cfg.Limits.MaxBody, EndBodyTooLarge
 	}
-	return false, w.client.cfg.Limits.MaxError, EndCapped
+	return false, cmp.Or(w.client.cfg.Limits.MaxError, usualError), EndCapped
 }
 
 // take keeps what arrived and looks at it; it tells whether reading is over.
@@ -443,21 +454,37 @@ func (w *Worker) flush() {
 }
 
 // settleLimit is how long the end of a body may be waited for after the
-// answer's end mark, so that the connection can be used again.
-const settleLimit = 50 * time.Millisecond
+// answer's end mark, so that the connection can be used again. Of a server that
+// did not end its body in that time no more is hoped, until it does: a closed
+// loop would stand still after each answer.
+const (
+	settleLimit = 50 * time.Millisecond
+	settleShort = time.Millisecond
+)
 
 // settle reads what is left of a body after its end mark. None of it is kept.
 func (w *Worker) settle() bool {
 	if w.s.Ending != EndBody && w.s.Ending != EndMark {
 		return false
 	}
-	limit := w.client.clock.now() + int64(settleLimit)
+	begun, wait := w.client.clock.now(), settleLimit
+	if w.client.endless.Load() {
+		wait = settleShort
+	}
+	err := w.drainBody(begun + int64(wait))
+	w.settled = w.client.clock.now() - begun
+	w.client.endless.Store(errors.Is(err, errLimit))
+	return errors.Is(err, io.EOF)
+}
+
+// drainBody returns io.EOF at the end of the body.
+func (w *Worker) drainBody(limit int64) error {
 	for range 64 {
 		if _, err := w.body.next(limit); err != nil {
-			return errors.Is(err, io.EOF)
+			return err
 		}
 	}
-	return false
+	return errLimit
 }
 
 // isPipe tells a connection without a socket, whose writes wait for the reader.

@@ -72,8 +72,10 @@ const (
 	EndShed    // due while every slot was taken, and dropped
 )
 
-// Refused tells whether the server did not take the request on, or never saw it
-// whole: another try asks it for nothing twice.
+// Refused tells whether a try came to nothing in a way that a further try may
+// mend: no connection, no answer on it, or a status that says busy or broken. It
+// does not say that the server never saw the request: a connection that broke
+// before the headers may have carried it whole.
 func (s *Sample) Refused() bool {
 	if s.Ending == EndConnect || s.Ending == EndBroken && s.Status == 0 {
 		return true
@@ -85,7 +87,8 @@ func (s *Sample) Refused() bool {
 // A Fault is the cause of an ending, for people; Class is a short word.
 type Fault struct{ Class, Message string }
 
-// Limits are the only limits on a request. Zero is no limit.
+// Limits are the only limits on a request. Zero is no limit; but of an error's
+// body 64 KiB are read then.
 type Limits struct {
 	Connect, FirstOutput, Gap, Total time.Duration
 	MaxBody, MaxError                int64 // bytes

@@ -148,16 +148,19 @@ type framing struct {
 	chunked bool
 	length  int64 // -1 where the close of the connection ends the body
 	close   bool  // the connection cannot be used again
+	version uint32
 	retry   int64 // seconds that retry-after asks for; 0 for none, or a date
 }
 
 // frame reads the few headers that decide about a body, without allocating.
 func frameOf(head []byte) (f framing, err error) {
-	f.length = -1
+	f.length, f.version = -1, versionOf(1, 1)
 	if f.status, err = statusOf(head); err != nil {
 		return f, err
 	}
-	f.close = bytes.HasPrefix(head, []byte("HTTP/1.0"))
+	if bytes.HasPrefix(head, []byte("HTTP/1.0")) {
+		f.close, f.version = true, versionOf(1, 0)
+	}
 	_, lines, _ := bytes.Cut(head, []byte("\n"))
 	for len(lines) > 0 {
 		var line []byte

@@ -174,6 +174,8 @@ func (d *Drive) Run(ctx context.Context, stop <-chan struct{}, begin func()) loa
 	return r
 }
 
+// send sends request i with its tries. It returns when the slot is free: at the
+// end of the answer, or when the server had ended its body behind it.
 func (d *Drive) send(ctx context.Context, stop <-chan struct{}, slot, i int, due int64) int64 {
 	s := d.samples.At(i)
 	body, err := d.Body(i)
@@ -187,11 +189,12 @@ func (d *Drive) send(ctx context.Context, stop <-chan struct{}, slot, i int, due
 	if d.Cancel != nil {
 		job.CancelAfter = d.Cancel(i)
 	}
+	w := d.worker(slot)
 	for ; ; job.Try++ {
 		*s = load.NewSample(due)
-		fault := d.worker(slot).Do(ctx, job, s)
+		fault := w.Do(ctx, job, s)
 		*d.faults.At(i) = fault
-		if job.Try >= d.Retries || !s.Refused() || !pause(ctx, stop, s.RetryAfter, job.Try) {
+		if job.Try >= d.Retries || !s.Refused() || d.hopeless(s) || !d.pause(ctx, stop, s.RetryAfter, job.Try) {
 			break
 		}
 		before, _ := d.earlier.Load(i)
@@ -200,29 +203,38 @@ func (d *Drive) send(ctx context.Context, stop <-chan struct{}, slot, i int, due
 		d.earlier.Store(i, append(tries, load.Tried{Sample: &kept, Fault: fault}))
 	}
 	d.Target.env.Progress.Done.Add(1)
-	return s.End
+	return s.End + w.Settled()
 }
 
-// Between two tries a worker waits as long as the server asks, at most maxPause,
-// else firstPause, doubled with each try.
+// Between two tries a worker waits as long as the server asks; where it asks for
+// nothing, firstPause, doubled with each try up to maxPause.
 const (
 	firstPause = 100 * time.Millisecond
 	maxPause   = 30 * time.Second
 )
 
-// pause waits before the next try and tells whether there is to be one.
-func pause(ctx context.Context, stop <-chan struct{}, asked int64, try int) bool {
+// hopeless tells whether the server asks for a longer pause than a request may
+// take at all.
+func (d *Drive) hopeless(s *load.Sample) bool {
+	total := d.Target.limits.Total.Std()
+	return total > 0 && s.RetryAfter > int64(total)
+}
+
+// pause waits before the next try and tells whether there is to be one. It ends
+// with the phase's own end.
+func (d *Drive) pause(ctx context.Context, stop <-chan struct{}, asked int64, try int) bool {
 	wait := time.Duration(asked)
 	if wait == 0 {
-		wait = firstPause << min(try, 16)
+		wait = min(firstPause<<min(try, 16), maxPause)
 	}
-	t := time.NewTimer(min(wait, maxPause))
+	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return true
 	case <-stop:
 	case <-ctx.Done():
+	case <-d.Client.Aborted():
 	}
 	return false
 }
@@ -261,13 +273,16 @@ func (d *Drive) Connections() load.Connections {
 	if d.Client != nil {
 		return d.Client.Connections()
 	}
-	c := load.Connections{Protocol: "HTTP/1.1"}
-	if d.Target.Endpoint.HTTP2 {
-		c.Protocol = "HTTP/2.0"
-	}
+	var c load.Connections
 	used := map[int32]bool{}
 	for i := range d.begun {
 		s := d.samples.At(i)
+		if s.Status != 0 {
+			c.Protocol = "HTTP/1.1"
+			if d.Target.Endpoint.HTTP2 {
+				c.Protocol = "HTTP/2.0"
+			}
+		}
 		if s.Conn == 0 {
 			continue
 		}
@@ -299,6 +314,14 @@ func (d *Drive) Begun() int { return d.begun }
 // Sample returns what the load core left of request i.
 func (d *Drive) Sample(i int) *load.Sample { return d.samples.At(i) }
 
+// Started returns when the first try of request i began; None for never.
+func (d *Drive) Started(i int) int64 {
+	if before, ok := d.earlier.Load(i); ok {
+		return before.([]load.Tried)[0].Sample.Start
+	}
+	return d.samples.At(i).Start
+}
+
 // Attempt decodes request i. Those past the last one that began were not started.
 func (d *Drive) Attempt(i int) (*record.Attempt, error) {
 	p := d.Source.At(i)
@@ -313,7 +336,11 @@ func (d *Drive) Attempt(i int) (*record.Attempt, error) {
 	before, _ := d.earlier.Load(i)
 	tries, _ := before.([]load.Tried)
 	tries = append(tries, load.Tried{Sample: d.samples.At(i), Fault: *d.faults.At(i)})
-	return d.Target.Attempt(d.Ask, p, i, body, d.capture, tries)
+	a, err := d.Target.Attempt(d.Ask, p, i, body, d.capture, tries)
+	if last := tries[len(tries)-1].Sample; err == nil && len(tries) <= d.Retries && last.Refused() && d.hopeless(last) {
+		a.Notes = append(a.Notes, "retry_after_exceeds_total")
+	}
+	return a, err
 }
 
 // Close lets the capture's file go. What an answer spells of a secret does not

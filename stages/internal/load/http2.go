@@ -7,9 +7,12 @@ import (
 	"errors"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/http/httputil"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -27,13 +30,29 @@ func (c *Client) newHTTP2() *http.Transport {
 		p.SetHTTP1(true) // what the server does not speak is recorded, not refused
 	}
 	t := &http.Transport{
-		Protocols: &p, TLSClientConfig: c.cfg.Dialer.TLS.Clone(), DialContext: c.cfg.Dialer.Dial, DisableCompression: true,
+		Protocols: &p, TLSClientConfig: c.cfg.Dialer.TLS.Clone(), DialContext: c.dial2, DisableCompression: true,
 		TLSHandshakeTimeout: c.cfg.Limits.Connect, DisableKeepAlives: c.cfg.Fresh, MaxIdleConnsPerHost: math.MaxInt32,
+		MaxResponseHeaderBytes: maxHead,
 	}
 	if c.cfg.Dialer.Proxy != nil {
 		t.Proxy = http.ProxyURL(c.cfg.Dialer.Proxy)
 	}
 	return t
+}
+
+// dial2 opens a connection that the library then makes one of HTTP/2. A request
+// gives up by its guard; what it had begun to open does not outlive the limit.
+func (c *Client) dial2(ctx context.Context, network, address string) (net.Conn, error) {
+	if limit := c.cfg.Limits.Connect; limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	conn, err := c.cfg.Dialer.dial(ctx, address)
+	if err != nil {
+		return nil, dialError(err)
+	}
+	return conn, nil
 }
 
 // stamps2 are taken by the library's goroutines, hence atomic.
@@ -57,6 +76,7 @@ func (w *Worker) trace(st *stamps2) *httptrace.ClientTrace {
 				st.connected.Store(now())
 			}
 			st.sent.Store(now())
+			w.guard.connected()
 		},
 		TLSHandshakeDone: func(s tls.ConnectionState, err error) {
 			if err == nil {
@@ -83,8 +103,12 @@ func (w *Worker) exchange2(ctx context.Context, payload []byte) {
 		w.failed(err, EndBroken)
 		return
 	}
-	req.Header = w.client.cfg.Header.Clone()
+	req.GetBody = nil // the library would send again, unseen, what a server refuses
+	req.Header, req.Host = w.client.cfg.Header.Clone(), w.client.cfg.Header.Get("Host")
 	w.guard = newGuard(&w.client.clock, w.limit(), cancel)
+	if l := w.client.cfg.Limits.Connect; l > 0 {
+		w.guard.connecting(w.s.Start + int64(l))
+	}
 	defer w.guard.timer.Stop()
 	// An answer may be here before the library has said that the request went out.
 	defer func() { w.s.Written = st.written.Load() }()
@@ -96,7 +120,7 @@ func (w *Worker) exchange2(ctx context.Context, payload []byte) {
 	}
 	defer resp.Body.Close()
 	w.s.Headers, w.s.Status = w.client.clock.now(), int32(resp.StatusCode)
-	w.client.tally.protocol.Store(&resp.Proto)
+	w.client.tally.protocol.Store(versionOf(resp.ProtoMajor, resp.ProtoMinor))
 	head, err := httputil.DumpResponse(resp, false)
 	if err != nil {
 		w.failed(err, EndBroken)
@@ -121,6 +145,9 @@ func (w *Worker) read2(ctx context.Context, body io.Reader) {
 		case errors.Is(err, io.EOF):
 			w.s.Ending, w.s.End = EndBody, w.client.clock.now()
 			return
+		case context.Cause(ctx) == nil && closed2(err):
+			w.bodyEnded(io.ErrUnexpectedEOF)
+			return
 		default:
 			w.failed2(ctx, err, EndReset)
 			return
@@ -131,6 +158,13 @@ func (w *Worker) read2(ctx context.Context, body io.Reader) {
 // errAborted is the cause of a context that Abort ended.
 var errAborted = errors.New("given up by the client")
 
+// closed2 tells whether the server closed the connection in order, with or
+// without a word before, while an answer was on its way.
+func closed2(err error) bool {
+	text := err.Error() // the library's errors have no types
+	return errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(text, "server sent GOAWAY and closed the connection") && strings.Contains(text, "ErrCode=NO_ERROR")
+}
+
 // failed2 sees the limit behind a cancelled context.
 func (w *Worker) failed2(ctx context.Context, err error, ending Ending) {
 	if cause := context.Cause(ctx); cause != nil {
@@ -139,39 +173,75 @@ func (w *Worker) failed2(ctx context.Context, err error, ending Ending) {
 	if w.s.Sent == None {
 		ending = EndConnect
 	}
-	w.failed(err, ending)
+	if w.failed(err, ending); w.fault.Class == "reset" {
+		w.fault.Class = class2(w.fault.Message)
+	}
+}
+
+// class2 names a fault of HTTP/2 by the library's words for it.
+func class2(text string) string {
+	switch {
+	case strings.Contains(text, "REFUSED_STREAM"):
+		return "refused_stream"
+	case strings.Contains(text, "header list larger than"), strings.Contains(text, "response headers exceeded"),
+		strings.Contains(text, "PROTOCOL_ERROR") && !strings.Contains(text, "received from peer"): // found by our own side
+		return "protocol"
+	}
+	return "reset"
 }
 
 // A guard ends a request when its limit has passed. The limit moves with every
 // output, the timer only when it must.
 type guard struct {
 	clock *clock
-	limit atomic.Int64
 	timer *time.Timer
-	fires int64 // when the timer does; owned by the worker, the timer itself only sets it later
+
+	mu    sync.Mutex
+	limit int64 // of the request
+	first int64 // of its connection, until there is one; None afterwards
+	fires int64 // when the timer does
 }
 
 func newGuard(c *clock, limit int64, cancel context.CancelCauseFunc) *guard {
-	g := &guard{clock: c, fires: limit}
-	g.limit.Store(limit)
-	left := func() time.Duration { return time.Duration(g.limit.Load() - c.now()) }
-	ready := make(chan struct{})
-	g.timer = time.AfterFunc(left(), func() {
-		<-ready
-		if d := left(); d > 0 {
+	g := &guard{clock: c, limit: limit, first: None, fires: limit}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.timer = time.AfterFunc(g.left(limit), func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		next := g.next()
+		if d := g.left(next); d > 0 {
+			g.fires = next
 			g.timer.Reset(d)
 			return
 		}
 		cancel(errLimit)
 	})
-	close(ready)
 	return g
 }
 
-func (g *guard) move(limit int64) {
-	g.limit.Store(limit)
-	if limit < g.fires {
-		g.fires = limit
-		g.timer.Reset(time.Duration(limit - g.clock.now()))
+func (g *guard) left(limit int64) time.Duration { return time.Duration(limit - g.clock.now()) }
+
+// next is the limit that comes next.
+func (g *guard) next() int64 {
+	if g.first != None {
+		return min(g.first, g.limit)
+	}
+	return g.limit
+}
+
+func (g *guard) move(limit int64) { g.set(func() { g.limit = limit }) }
+
+// connecting sets the limit of the connection, connected lifts it.
+func (g *guard) connecting(limit int64) { g.set(func() { g.first = limit }) }
+func (g *guard) connected()             { g.set(func() { g.first = None }) }
+
+func (g *guard) set(change func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	change()
+	if next := g.next(); next < g.fires {
+		g.fires = next
+		g.timer.Reset(g.left(next))
 	}
 }

@@ -40,7 +40,8 @@ func (l loadConfig) closed() bool { return l.Mode == "closed" }
 const arrivalStream = "arrivals"
 
 // plan computes the load before the start. Prompts is how many there are, -1
-// for no end: a dataset is not gone through twice unless it says epochs. Due are
+// for no end: a dataset is not gone through twice unless it says epochs, and a
+// phase that time should end ends when it is used up. Due are
 // the arrivals of a trace, nil where the load is none.
 func (m measure) plan(prompts int, due []int64) (load.Plan, error) {
 	p := load.Plan{Drain: m.Drain.Std()}
@@ -64,7 +65,7 @@ func (m measure) plan(prompts int, due []int64) (load.Plan, error) {
 		}
 	}
 	if prompts >= 0 && len(due) > prompts {
-		return p, fmt.Errorf("%d arrivals are planned and the dataset has %d rows over all epochs; raise workload.epochs or lower the load", len(due), prompts)
+		due = due[:prompts] // what there is to send is the plan; scarce says so
 	}
 	p.Due, p.Shed, p.Precise = due, m.Load.Shed, m.Load.Pacing == "precise"
 	if p.Due == nil {

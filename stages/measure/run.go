@@ -75,6 +75,7 @@ func (m measure) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *s
 	}
 	defer func() { err = errors.Join(err, drive.Close()) }()
 	phase := m.phase(ctx, env, drive, phase{tool: env.Tool, reset: reset, before: before})
+	m.scarce(env, s, phase.result)
 	if before != nil {
 		phase.after = t.Counters(ctx)
 	}
@@ -94,6 +95,13 @@ func (m measure) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *s
 	}
 	w.seen.Note(env.Stage, w.sent...)
 	return w.verdict(ctx, out)
+}
+
+// scarce says so when a phase that time should have ended ran out of prompts.
+func (m measure) scarce(env stage.Env, s setup, r load.Result) {
+	if n := s.source.Len(); m.Load.Duration != nil && n >= 0 && r.Begun == n {
+		env.Log.Warn().Int("rows", n).Msg("the dataset was used up and nothing more was issued; workload.epochs sends it again")
+	}
 }
 
 func (m measure) drive(t *target.Target, s setup) *target.Drive {

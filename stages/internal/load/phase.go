@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"sync"
@@ -16,6 +17,7 @@ type Plan struct {
 	Due []int64
 
 	Requests int           // closed loop: so many; 0: until Duration
+	Prompts  int           // closed loop until Duration: there are no more to send; 0: without end
 	Duration time.Duration // after which nothing is issued; 0: until all are
 	InFlight int           // open loop: the client's own cap; 0: none
 	Shed     bool          // open loop: drop what finds no slot
@@ -24,9 +26,10 @@ type Plan struct {
 	Drain time.Duration // how long open requests may go on after an early end of issuing
 }
 
-// A Sender sends request i, which was due then, and returns when its answer
-// has ended, at that stamp. Slot numbers the workers from 0: each is one goroutine.
-type Sender func(slot, i int, due int64) (end int64)
+// A Sender sends request i, which was due then, and returns when its answer has
+// ended, with the stamp at which the server let the next one begin. Slot numbers
+// the workers from 0: each is one goroutine.
+type Sender func(slot, i int, due int64) (free int64)
 
 // A Phase is one run of a plan.
 type Phase struct {
@@ -117,8 +120,9 @@ func (p *Phase) end() {
 
 // closed runs N workers. A request is claimed only when it begins, so that the
 // indexes of those that began have no hole; issued is closed when the time is up.
+// Prompts that are used up before end the issuing as a count does.
 func (p *Phase) closed(issued chan<- struct{}) int {
-	n, until := p.Plan.Requests, int64(p.Plan.Duration)
+	n, until := cmp.Or(p.Plan.Requests, p.Plan.Prompts), int64(p.Plan.Duration)
 	workers := len(p.Plan.Workers)
 	if n > 0 {
 		workers = min(workers, n)

@@ -155,10 +155,22 @@ func (d *Drive) Body(i int) ([]byte, error) {
 }
 
 // Run runs the phase. Begin is called when everything is ready and the clock
-// has been set. When stop closes nothing more is issued.
+// has been set. When stop closes nothing more is issued. A capture that takes no
+// more ends it at once: what came of further requests would be lost.
 func (d *Drive) Run(ctx context.Context, stop <-chan struct{}, begin func()) load.Result {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-d.capture.Failed():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	plan := d.Plan
+	plan.Prompts = max(d.Source.Len(), 0)
 	phase := load.Phase{
-		Plan: d.Plan, Now: d.Client.Now, Abort: d.Client.Abort,
+		Plan: plan, Now: d.Client.Now, Abort: func() { d.Client.Abort(); d.capture.Abort() },
 		Begin: func() { d.Client.Begin(); begin() },
 		Send:  func(slot, i int, due int64) int64 { return d.send(ctx, stop, slot, i, due) },
 		Shed: func(i int, due int64) {

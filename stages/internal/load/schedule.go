@@ -42,14 +42,14 @@ func (a Arrival) Schedule(r *rand.Rand) ([]int64, error) {
 		if math.IsInf(s, 1) {
 			break // the process has no more arrivals
 		}
-		ns := s * 1e9
+		ns := math.Round(s * 1e9) // first: what is written is what is compared
 		if a.Duration > 0 && ns >= float64(a.Duration) {
 			break
 		}
 		if ns > math.MaxInt64/4 || i >= MaxArrivals {
 			return nil, fmt.Errorf("schedule of more than %d arrivals or 70 years", MaxArrivals)
 		}
-		due = append(due, int64(math.Round(ns)))
+		due = append(due, int64(ns))
 	}
 	return due, nil
 }

@@ -2,6 +2,7 @@ package target
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"anvil/pipeline/digest"
@@ -130,11 +131,7 @@ func (t *Target) decode(a Ask, p prompt.Prompt, out *record.Attempt, capture *lo
 	}
 	answer := d.End(ending(try.Sample, try.Fault, t.env.Secrets.RedactCut))
 	s := try.Sample
-	// A reset, or a fault of TLS, is the transport's, unless the answer was
-	// complete or had said what was wrong.
-	if s.Ending == load.EndReset && answer.Outcome == record.OutcomeCut && try.Fault.Class != "protocol" {
-		answer.Outcome = record.OutcomeTransport
-	}
+	broke(&answer, s, try.Fault, t.env.Secrets.RedactCut)
 	out.T = record.Stamps{
 		Due: moment(s.Due), Start: moment(s.Start), Connected: moment(s.Connected), Sent: moment(s.Sent),
 		Written: moment(s.Written), Headers: moment(s.Headers), FirstByte: moment(s.FirstByte),
@@ -162,14 +159,40 @@ func (t *Target) decode(a Ask, p prompt.Prompt, out *record.Attempt, capture *lo
 	return nil
 }
 
+// broke sees to it that the transport comes first (streams.md 5): a reset, or a
+// fault of TLS, in an answer that was not complete outranks what the answer itself
+// had said, which becomes a note.
+func broke(a *engine.Answer, s *load.Sample, f load.Fault, redact func(string) string) {
+	cut := slices.Index(a.Notes, string(record.OutcomeCut))
+	if s.Ending != load.EndReset || f.Class == "protocol" || a.Outcome != record.OutcomeCut && cut < 0 {
+		return
+	}
+	if cut >= 0 {
+		a.Notes[cut] = string(a.Outcome)
+	}
+	a.Outcome = record.OutcomeTransport
+	a.Error = &record.AttemptError{Class: f.Class, Message: redact(f.Message)}
+}
+
+// visible is the text that canaries and code words are looked for in: thoughts in
+// tags, and the blanks behind them, are none of it.
+func visible(a *engine.Answer) string {
+	if !slices.Contains(a.Notes, "think_tags") {
+		return a.Content
+	}
+	_, rest, _ := strings.Cut(a.Content, "</think>")
+	return strings.TrimLeft(rest, " \r\n\t")
+}
+
 // check looks for what a complete answer was asked to hold. A failure outranks
 // only success: what went wrong before says more.
 func check(a Ask, p prompt.Prompt, out *record.Attempt, answer *engine.Answer) (failure *record.AttemptError) {
 	if !answer.Outcome.Success() && answer.Outcome != record.OutcomeEmpty {
 		return nil
 	}
+	text := visible(answer)
 	if p.Words > 0 {
-		c := prompt.CheckWords(p.Words, a.Strict, p.Marker, answer.Content, true)
+		c := prompt.CheckWords(p.Words, a.Strict, p.Marker, text, true)
 		out.ControlledOutput = c
 		if !c.Passed {
 			failure = &record.AttemptError{Class: "length_mismatch", Message: fmt.Sprintf(
@@ -177,7 +200,7 @@ func check(a Ask, p prompt.Prompt, out *record.Attempt, answer *engine.Answer) (
 		}
 	}
 	if p.Marker != "" {
-		c := prompt.CheckCanary(p.Marker, answer.Content, true)
+		c := prompt.CheckCanary(p.Marker, text, true)
 		out.Canary = c
 		if !c.Passed {
 			failure = &record.AttemptError{Class: "canary_failed", Message: canaryMessage(c)}

@@ -135,6 +135,6 @@ func BenchmarkStreams(b *testing.B) {
 		b.ReportMetric(cpu["own_s"].(float64)/(s.m.Phase.WallClockMS/1e3), "cores")
 		limits, _ := s.m.Client.Limits.(map[string]any)
 		b.ReportMetric(limits["capture_waits"].(float64), "waits")
-		b.Logf("%v, verdict %s, coalesced %.3f", s.outcomes, s.m.Client.Verdict, s.m.Client.CoalescedShare)
+		b.Logf("%v, verdict %s, coalesced %.3f", s.outcomes, s.m.Client.Verdict, *s.m.Client.CoalescedShare)
 	}
 }

@@ -57,8 +57,8 @@ func (w *witness) count(a *record.Attempt) {
 		w.outcomes, w.models, w.warm = map[record.Outcome]int{}, map[string]int{}, map[string][]int{}
 	}
 	w.outcomes[a.Outcome]++
-	if a.T.Start != nil && a.T.Due != nil {
-		w.lags = append(w.lags, *a.T.Start-*a.T.Due)
+	if first := tries(a)[0].T; first.Start != nil && first.Due != nil {
+		w.lags = append(w.lags, *first.Start-*first.Due) // a further try is the plan's, no lag of the client's
 	}
 	if a.T.Start != nil && a.T.End != nil {
 		w.edges = append(w.edges, edge{*a.T.Start, 1}, edge{*a.T.End, -1})
@@ -93,15 +93,19 @@ func (w *witness) count(a *record.Attempt) {
 // countWritten counts what the server may have counted as a request: every try
 // that was written whole.
 func (w *witness) countWritten(a *record.Attempt) {
-	tries := []record.Try{{T: a.T}}
-	if len(a.Tries) > 0 {
-		tries = a.Tries
-	}
-	for _, try := range tries {
+	for _, try := range tries(a) {
 		if try.T.Written != nil {
 			w.written++
 		}
 	}
+}
+
+// tries are those of a request, one where the plan does not retry.
+func tries(a *record.Attempt) []record.Try {
+	if len(a.Tries) > 0 {
+		return a.Tries
+	}
+	return []record.Try{{T: a.T}}
 }
 
 // countPrompt notes a prompt that the engine had seen: by what this run
@@ -255,11 +259,13 @@ func (w *witness) counters() (c record.CounterPair) {
 	return c
 }
 
-func (w *witness) coalescedShare() float64 {
+// coalescedShare is null without events: nothing was observed.
+func (w *witness) coalescedShare() *float64 {
 	if w.events == 0 {
-		return 0
+		return nil
 	}
-	return float64(w.coalesced) / float64(w.events)
+	share := float64(w.coalesced) / float64(w.events)
+	return &share
 }
 
 func (w *witness) allOutcomes() map[record.Outcome]int {
@@ -377,8 +383,8 @@ func (w *witness) limitRate(out *stage.Outputs) {
 	}
 	var starts []int64
 	for i := range w.phase.result.Begun {
-		if s := w.drive.Sample(i); s.Begun {
-			starts = append(starts, s.Start)
+		if w.drive.Sample(i).Begun {
+			starts = append(starts, w.drive.Started(i))
 		}
 	}
 	slices.Sort(starts)

@@ -37,14 +37,14 @@ type Phase struct {
 // MeasurementClient is evidence about the client itself; its members are
 // objects with names of their own, null where nothing was observed.
 type MeasurementClient struct {
-	GC             any     `json:"gc"`
-	Scheduler      any     `json:"scheduler"`
-	CPU            any     `json:"cpu"`
-	SendLag        any     `json:"send_lag"`
-	StampShares    any     `json:"stamp_shares"`
-	CoalescedShare float64 `json:"coalesced_share"`
-	Limits         any     `json:"limits"`
-	Verdict        string  `json:"verdict"` // ok, marginal, bound
+	GC             any      `json:"gc"`
+	Scheduler      any      `json:"scheduler"`
+	CPU            any      `json:"cpu"`
+	SendLag        any      `json:"send_lag"`
+	StampShares    any      `json:"stamp_shares"`
+	CoalescedShare *float64 `json:"coalesced_share"` // null without events
+	Limits         any      `json:"limits"`
+	Verdict        string   `json:"verdict"` // ok, marginal, bound
 }
 
 // Connections counts what the transport did.

@@ -32,6 +32,7 @@ func Validate(ctx context.Context, rec stage.Artifact, closure stage.Closure, be
 		v.checkIdentities()
 		v.checkEvidence()
 		v.checkLimitations()
+		v.checkFollowing()
 		v.rederiveGrades()
 		v.rederiveRecord()
 	}

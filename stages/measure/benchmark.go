@@ -1,6 +1,10 @@
 package measure
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
 	"math"
 	"slices"
 	"unicode/utf8"
@@ -130,7 +134,7 @@ func (p *papers) addLive(a *record.Attempt) {
 		p.live = append(p.live, row)
 		return
 	}
-	row.TTFTMS, row.Text = *ttft, a.Text
+	row.TTFTMS = *ttft
 	row.EventGapsMS = contentGaps(a)
 	p.live = append(p.live, row)
 }
@@ -168,28 +172,21 @@ func (p *papers) write(w *witness, out *stage.Outputs) error {
 	if w.measure.Load.closed() {
 		name, build = benchmarkName, p.buildBenchmark
 	}
-	raw, err := build(w)
-	if err != nil {
-		return err
-	}
 	f, err := out.Create(name)
 	if err != nil {
 		return err
 	}
-	if _, err := f.Write(raw); err != nil {
-		return err
-	}
-	return f.Close()
+	return errors.Join(build(w, f), f.Close())
 }
 
-func (p *papers) buildBenchmark(w *witness) ([]byte, error) {
+func (p *papers) buildBenchmark(w *witness, to io.Writer) error {
 	m, phase := w.measure, w.measurement().Phase
 	in := record.BenchmarkInput{
 		Protocol: m.Protocol, StartedUnixNS: phase.StartedAtUnixNS, FinishUnixNS: phase.FinishedAtUnixNS, WallClockMS: phase.WallClockMS,
 		ClockDomainID: m.ClockDomainID, BaseURL: w.recordURL(), Model: w.target.Model(),
 		Concurrency: m.Load.Concurrency, ContextSeed: m.Workload.Seed, MaxContextTokens: w.scout.ContextWindow, MaxTokens: m.MaxTokens,
-		ResponseWords: m.Workload.ResponseWords, ControlledOutputPolicy: or(m.Workload.ControlledOutput, "observe"),
-		PromptCacheMode: or(m.Workload.CacheMode, "unique"), SharedPrefixTokens: m.Workload.SharedPrefixTokens, RequestCanaries: m.Workload.Canaries,
+		ResponseWords: m.Workload.ResponseWords, ControlledOutputPolicy: cmp.Or(m.Workload.ControlledOutput, "observe"),
+		PromptCacheMode: cmp.Or(m.Workload.CacheMode, "unique"), SharedPrefixTokens: m.Workload.SharedPrefixTokens, RequestCanaries: m.Workload.Canaries,
 		Temperature:     record.SamplingInput{Requested: m.Sampling.TemperatureRequested, Effective: m.Sampling.Temperature},
 		TopP:            record.SamplingInput{Requested: m.Sampling.TopP, Effective: m.Sampling.TopP},
 		ThinkingMode:    m.Sampling.Thinking,
@@ -200,11 +197,16 @@ func (p *papers) buildBenchmark(w *witness) ([]byte, error) {
 		in.ContextTokens = &m.Workload.ContextTokens.Fixed
 	}
 	if w.target.Simulated {
-		engine, gpu := record.SimulatedEngine(or(w.target.SimVersion, "of unknown version")), record.SimulatedGPU
+		engine, gpu := record.SimulatedEngine(cmp.Or(w.target.SimVersion, "of unknown version")), record.SimulatedGPU
 		in.Engine, in.GPU = &engine, &gpu
 	}
 	p.plan(w)
-	return record.BuildBenchmark(in)
+	raw, err := record.BuildBenchmark(in)
+	if err != nil {
+		return err
+	}
+	_, err = to.Write(raw)
+	return err
 }
 
 // plan estimates the sizes that nobody planned: the rows of a dataset are as
@@ -252,14 +254,7 @@ func (w *witness) recordURL() string {
 	return "embedded"
 }
 
-func or(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
-}
-
-func (p *papers) buildLive(w *witness) ([]byte, error) {
+func (p *papers) buildLive(w *witness, to io.Writer) error {
 	in := record.LiveRunInput{
 		ClientShed: p.shed, DurationS: float64(p.lastEnd) / 1e9, TTFTSLOMS: w.measure.Objectives.TTFTMS,
 		Context: record.LiveContext{
@@ -278,9 +273,22 @@ func (p *papers) buildLive(w *witness) ([]byte, error) {
 	sortByIndex(rows)
 	for _, r := range rows {
 		r.Error = clip(r.Error)
+		if r.Error == "" && w.measure.StoreText {
+			r.LateText = func() (*string, error) { return w.text(r.index) }
+		}
 		in.Requests = append(in.Requests, r.LiveRequest)
 	}
-	return record.BuildLiveRun(in)
+	return record.WriteLiveRun(to, in)
+}
+
+// text decodes a request once more for its text: all of them may be larger than
+// the memory.
+func (w *witness) text(i int) (*string, error) {
+	a, err := w.drive.Attempt(i)
+	if err != nil {
+		return nil, fmt.Errorf("decode request %d: %w", i, err)
+	}
+	return a.Text, nil
 }
 
 // clip keeps a message bounded at a rune's end.

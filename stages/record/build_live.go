@@ -1,7 +1,9 @@
 package record
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 
@@ -26,6 +28,9 @@ type LiveRequest struct {
 	TTFTMS      float64
 	EventGapsMS []float64 // one less than content events
 	Text        *string   // null when texts are not stored
+
+	// LateText, when set, tells Text when the row is written.
+	LateText func() (*string, error)
 }
 
 // LiveContext says where it was run.
@@ -51,6 +56,13 @@ const (
 
 // BuildLiveRun writes a live run in the shape and order of its kind.
 func BuildLiveRun(in LiveRunInput) ([]byte, error) {
+	var b bytes.Buffer
+	err := WriteLiveRun(&b, in)
+	return b.Bytes(), err
+}
+
+// WriteLiveRun is BuildLiveRun for a run whose texts are too many to hold.
+func WriteLiveRun(w io.Writer, in LiveRunInput) error {
 	duration := round3(in.DurationS)
 	within, rows := 0, []any{}
 	for i, r := range in.Requests {
@@ -59,7 +71,7 @@ func BuildLiveRun(in LiveRunInput) ([]byte, error) {
 			continue
 		}
 		if math.IsNaN(r.TTFTMS) {
-			return nil, fmt.Errorf("live run: request %d completed without a ttft", i)
+			return fmt.Errorf("live run: request %d completed without a ttft", i)
 		}
 		// The record must count what it shows: the rounded time decides.
 		ttft := round3(r.TTFTMS)
@@ -75,7 +87,7 @@ func BuildLiveRun(in LiveRunInput) ([]byte, error) {
 			{Name: "ttft_ms", Value: ttft},
 			{Name: "event_gaps_ms", Value: gaps},
 			{Name: "e2e_ms", Value: round3(r.E2EMS)},
-			{Name: "text", Value: r.Text},
+			{Name: "text", Value: r.text()},
 			{Name: "content_events", Value: len(gaps) + 1},
 		})
 	}
@@ -87,7 +99,7 @@ func BuildLiveRun(in LiveRunInput) ([]byte, error) {
 			goodput = round3(float64(within) / duration)
 		}
 	}
-	return jsontree.Renderer{}.Render(jsontree.Obj{
+	return jsontree.Renderer{}.Write(w, jsontree.Obj{
 		{Name: "execution_mode", Value: "live HTTP requests"},
 		{Name: "offered_requests", Value: len(in.Requests) + in.ClientShed},
 		{Name: "client_shed_requests", Value: in.ClientShed},
@@ -98,6 +110,13 @@ func BuildLiveRun(in LiveRunInput) ([]byte, error) {
 		{Name: "limits", Value: or(in.Limits, LiveLimits)},
 		{Name: "run_context", Value: in.Context.object()},
 	})
+}
+
+func (r LiveRequest) text() any {
+	if r.LateText == nil {
+		return r.Text
+	}
+	return jsontree.Late(func() (any, error) { return r.LateText() })
 }
 
 func (c LiveContext) object() jsontree.Obj {

@@ -2,6 +2,7 @@ package jsontree
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -40,10 +41,18 @@ func (o Obj) Sorted() Obj {
 // ASCII escapes, no escape of <, > and &, floats with a point or an exponent.
 type Renderer struct {
 	SortKeys bool // by code point; Obj else keeps its order
+
+	to io.Writer // of Write; nil while all is kept
 }
 
+// A Late is a value that is asked for when it is written, and not held before.
+type Late func() (any, error)
+
+// flushAt is how much Write keeps.
+const flushAt = 256 << 10
+
 // Render returns the text with one final line feed. It takes nil, bool, string,
-// int, int64, float64, Obj, []any, map[string]any (always sorted), Value (its
+// int, int64, float64, Obj, []any, map[string]any (always sorted), Late, Value (its
 // number text is kept) and pointers to scalars, nil being null. A NaN or an
 // infinity is an error that names its place: JSON has none, and a caller that
 // has no figure writes null with a reason.
@@ -53,6 +62,27 @@ func (r Renderer) Render(v any) ([]byte, error) {
 		return nil, err
 	}
 	return append(out, '\n'), nil
+}
+
+// Write writes what Render returns, piece by piece: a document of many parts that
+// are Late is never whole in memory.
+func (r Renderer) Write(w io.Writer, v any) error {
+	r.to = w
+	out, err := r.append(nil, v, "", "")
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(out, '\n'))
+	return err
+}
+
+// flush hands on what is there, between two elements of a list.
+func (r Renderer) flush(out []byte) ([]byte, error) {
+	if r.to == nil || len(out) < flushAt {
+		return out, nil
+	}
+	_, err := r.to.Write(out)
+	return out[:0], err
 }
 
 // Canonical is the form of records.md 4.6, over which run ids are computed:
@@ -98,6 +128,12 @@ func (r Renderer) append(out []byte, v any, indent, pointer string) ([]byte, err
 		return r.appendArray(out, v, indent, pointer)
 	case Value:
 		return r.appendValue(out, v, indent, pointer)
+	case Late:
+		now, err := v()
+		if err != nil {
+			return nil, fmt.Errorf("write %s: %w", pointer, err)
+		}
+		return r.append(out, now, indent, pointer)
 	}
 	return nil, fmt.Errorf("write %s: no form for a %T", pointer, v)
 }
@@ -137,6 +173,9 @@ func (r Renderer) appendArray(out []byte, a []any, indent, pointer string) ([]by
 		out = append(append(out, ",["[b2i(i == 0)], '\n'), inner...)
 		var err error
 		if out, err = r.append(out, e, inner, Index(pointer, i)); err != nil {
+			return nil, err
+		}
+		if out, err = r.flush(out); err != nil {
 			return nil, err
 		}
 	}

@@ -77,8 +77,7 @@ func objectAt(s string) (read int, object map[string]any) {
 	var raw json.RawMessage
 	if err := dec.Decode(&raw); err != nil {
 		const decoder = 64 // what making one costs, in bytes read
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			return decoder + int(syntax.Offset), nil
 		}
 		return decoder + len(s), nil

@@ -66,12 +66,12 @@ const unborn = ".new-"
 // openFolder makes the run's folder and locks it. It has its name only when
 // everything stands that its journal speaks of and the first line is durable: a
 // crash before leaves no run, only what the next run sweeps away.
-func (e *execution) openFolder() error {
+func (e *execution) openFolder() (err error) {
 	runs, err := disk.Open(filepath.Join(e.x.Workspace, prov.RunsFolder), e.x.hook)
 	if err != nil {
 		return err
 	}
-	defer runs.Close()
+	defer func() { err = errors.Join(err, runs.Close()) }()
 	e.sweepUnborn(runs.Root())
 	if _, err := runs.Root().Lstat(e.id); err == nil {
 		return fmt.Errorf("run %s: its folder is there already", e.id)

@@ -76,7 +76,7 @@ func TestARunThatCouldNotBeginIsNone(t *testing.T) {
 // living process holds stays.
 func TestWhatAKilledBeginningLeftIsSweptAway(t *testing.T) {
 	steps := victim(t, quickDir(t), 0)
-	dir := quickDir(t)
+	var dir string
 	var l *lab
 	for at := int64(1); ; at++ {
 		if at > steps {

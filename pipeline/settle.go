@@ -74,21 +74,28 @@ func (e *execution) settleLeft(ctx context.Context, n *node, left leftover) (*st
 	if raw != nil {
 		return e.adoptResult(ctx, n, left, raw)
 	}
+	if err := left.lose(n); err != nil || !n.recovers() {
+		return nil, err
+	}
 	c, err := left.claim(n)
-	if err == nil {
-		err = e.toldTheSame(n, c)
-	}
-	if lost := left.lose(n); lost != nil {
-		return nil, lost
-	}
 	if errors.Is(err, errNothingRan) {
 		return nil, nil
+	}
+	if err == nil {
+		err = e.toldTheSame(n, c)
 	}
 	if err != nil {
 		e.notRecovered(n, err)
 		return nil, nil
 	}
 	return e.recoverLost(ctx, n, left, c)
+}
+
+// recovers tells whether the kind can decode what a killed attempt left.
+func (n *node) recovers() bool {
+	s, err := n.Kind.New(n.With)
+	_, can := s.(stage.Recoverer)
+	return err == nil && can
 }
 
 // result reads the attempt's result.json; nil without one.
@@ -174,28 +181,31 @@ func (e *execution) notRecovered(n *node, err error) {
 // recoverLost lets the kind decode what a killed attempt left, under what the
 // attempt was told. The result is aborted: partial evidence, not a success.
 func (e *execution) recoverLost(ctx context.Context, n *node, left leftover, c Claim) (*standing, error) {
-	s, err := n.Kind.New(c.With)
-	r, can := s.(stage.Recoverer)
-	if err != nil || !can {
-		return nil, err
-	}
 	then := *n // its outcome is another attempt's
 	a := &attempt{
 		e: e, n: &then, folder: left.folder, runID: left.run, number: left.number, dir: left.dir,
 		token: c.Token, started: c.ClaimedAt,
 	}
-	if a.b, err = e.bindClaimed(ctx, n, c); err == nil {
-		err = a.recover(ctx, r)
-	}
-	if err != nil {
+	if err := a.recover(ctx, c); err != nil {
 		e.notRecovered(n, err)
 		return nil, nil
 	}
-	err = a.publish(ctx, prov.Aborted, &codedError{CodeLost, errKilled})
+	err := a.publish(ctx, prov.Aborted, &codedError{CodeLost, errKilled})
 	return then.outcome.standing, err
 }
 
-func (a *attempt) recover(ctx context.Context, r stage.Recoverer) error {
+func (a *attempt) recover(ctx context.Context, c Claim) error {
+	s, err := a.n.Kind.New(c.With)
+	if err != nil {
+		return err
+	}
+	r, ok := s.(stage.Recoverer)
+	if !ok {
+		return fmt.Errorf("a %s stage cannot be decoded", c.Kind)
+	}
+	if a.b, err = a.e.bindClaimed(ctx, a.n, c); err != nil {
+		return err
+	}
 	a.outputs = newOutputs(ctx, a.e.x.Store, a.n.spec)
 	a.env = a.e.env(a.n)
 	closeLog, err := a.openLog()

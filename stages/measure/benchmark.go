@@ -184,7 +184,7 @@ func (p *papers) buildBenchmark(w *witness, to io.Writer) error {
 	in := record.BenchmarkInput{
 		Protocol: m.Protocol, StartedUnixNS: phase.StartedAtUnixNS, FinishUnixNS: phase.FinishedAtUnixNS, WallClockMS: phase.WallClockMS,
 		ClockDomainID: m.ClockDomainID, BaseURL: w.recordURL(), Model: w.target.Model(),
-		Concurrency: m.Load.Concurrency, ContextSeed: m.Workload.Seed, MaxContextTokens: w.scout.ContextWindow, MaxTokens: m.MaxTokens,
+		Concurrency: m.Load.Concurrency, ContextSeed: m.Workload.Seed, MaxContextTokens: w.scout.ContextWindow, MaxTokens: w.outputCap(),
 		ResponseWords: m.Workload.ResponseWords, ControlledOutputPolicy: cmp.Or(m.Workload.ControlledOutput, "observe"),
 		PromptCacheMode: cmp.Or(m.Workload.CacheMode, "unique"), SharedPrefixTokens: m.Workload.SharedPrefixTokens, RequestCanaries: m.Workload.Canaries,
 		Temperature:     record.SamplingInput{Requested: m.Sampling.TemperatureRequested, Effective: m.Sampling.Temperature},

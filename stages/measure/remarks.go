@@ -1,6 +1,8 @@
 package measure
 
 import (
+	"cmp"
+
 	"anvil/stages/internal/target"
 	"anvil/stages/record"
 )
@@ -29,4 +31,10 @@ func (w *witness) unpublished() map[string]string {
 		name = benchmarkName
 	}
 	return map[string]string{name: `answers were not streamed ("stream": false in extra_body), and this kind of record counts only answers whose content was seen to come`}
+}
+
+// outputCap is the cap on each output as it was sent; the plan's where extra_body
+// took it away, since no kind of record has a place for none.
+func (w *witness) outputCap() int {
+	return cmp.Or(w.target.Protocol.Cap(w.measure.MaxTokens), w.measure.MaxTokens)
 }

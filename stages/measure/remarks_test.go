@@ -82,3 +82,21 @@ func TestCompressionAndRoomForConnectionsAreRecorded(t *testing.T) {
 		}
 	}
 }
+
+// extra_body is merged last: what goes out is what answers are held against.
+func TestWhatExtraBodySaysIsWhatWasAsked(t *testing.T) {
+	s := serverWith(t, map[string]http.HandlerFunc{"/v1/chat/completions": answering(delta("a"), usage(300, 0))})
+	p, err := newBench(t, map[string]any{
+		"base_url": s.URL + "/v1", "sim": nil, "model": "other", "extra_body": map[string]any{"model": "anvil-sim", "max_tokens": 500},
+	}, map[string]any{"load": closed(1, 2), "max_tokens": 8}).run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, ok := p.Limits["model.name-differs"]; ok {
+		t.Errorf("the model that was asked answers, and yet: %s", text)
+	}
+	a := p.attempts[0]
+	if a.MaxOutputTokens != 500 || a.Usage.Output == nil || *a.Usage.Output != 300 || p.header.Endpoint.Model != "anvil-sim" || p.header.Request.MaxTokens != 500 {
+		t.Errorf("cap %d, output %v (%v), model %s", a.MaxOutputTokens, a.Usage.Output, a.Usage.Reason, p.header.Endpoint.Model)
+	}
+}

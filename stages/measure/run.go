@@ -295,7 +295,7 @@ func (w *witness) header() record.AttemptsHeader {
 		Load:     m.raw.load, Stamps: "user", Seed: m.Workload.Seed,
 		Clock: record.AttemptsClock{WallStartAt: wall(w.phase.from), WallStartUnixNS: w.phase.from.UnixNano()},
 		Request: record.AttemptsRequest{
-			Protocol: m.Protocol, MaxTokens: m.MaxTokens, Workload: m.raw.workload, Sampling: m.raw.sampling,
+			Protocol: m.Protocol, MaxTokens: w.outputCap(), Workload: m.raw.workload, Sampling: m.raw.sampling,
 		},
 	}
 	h.Planned = &w.planned

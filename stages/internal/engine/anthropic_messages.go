@@ -20,6 +20,8 @@ func (anthropicMessages) Path(string, bool) string { return "/messages" }
 
 func (anthropicMessages) Framing() Framing { return EventStream }
 
+func (anthropicMessages) Cap() [][]string { return [][]string{{"max_tokens"}} }
+
 func (anthropicMessages) Unsent(s Sampling) []string {
 	return s.unsent("temperature", "top_p", "stop", "thinking")
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"anvil/stages/internal/engine/jsonview"
 	"anvil/stages/record"
 )
 
@@ -365,5 +367,55 @@ func TestMessagesOfADatasetGoOutAsTheyAre(t *testing.T) {
 	got, err := p.Body(Request{Messages: []Message{{Role: "user", Text: "x", Raw: raw}}})
 	if err != nil || !strings.Contains(string(got), string(raw)) {
 		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+// The cap that counts is the one that goes out: every adapter knows where its own
+// stands, and extra_body is merged over it.
+func TestTheCapThatGoesOutIsKnown(t *testing.T) {
+	for _, a := range All() {
+		p := protocolFor(t, a.API(), true)
+		body, err := p.Body(Request{Prompt: "hi", MaxTokens: 77})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, _ := jsonview.Parse(body)
+		var over []byte
+		for _, path := range a.Cap() {
+			if v.At(path...).Missing() {
+				continue
+			}
+			if n, _ := v.At(path...).Int(); n != 77 {
+				t.Errorf("%s: %v is %s, want the cap", a.API(), path, v.At(path...).Raw())
+			}
+			over = []byte("%s")
+			for _, name := range path {
+				over = bytes.Replace(over, []byte("%s"), []byte(`{"`+name+`":%s}`), 1)
+			}
+		}
+		if over == nil {
+			t.Fatalf("%s: no cap in %s", a.API(), body)
+		}
+		for value, want := range map[string]int{"900": 900, "null": 0, "-1": 0, `"many"`: 0} {
+			p.Endpoint.ExtraBody = bytes.Replace(over, []byte("%s"), []byte(value), 1)
+			if got := p.Cap(77); got != want {
+				t.Errorf("%s: %s: cap %d, want %d", a.API(), p.Endpoint.ExtraBody, got, want)
+			}
+		}
+		p.Endpoint.ExtraBody = json.RawMessage(`{"other":1}`)
+		if got := p.Cap(77); got != 77 {
+			t.Errorf("%s: cap %d, want what was asked", a.API(), got)
+		}
+	}
+}
+
+func TestCountsAreHeldAgainstTheCapThatGoesOut(t *testing.T) {
+	p := protocolFor(t, "openai-chat", true)
+	p.Endpoint.ExtraBody = json.RawMessage(`{"max_tokens":500}`)
+	d := p.NewDecoder(Want{MaxTokens: 8})
+	d.Head(streamHead())
+	d.Read(Read{At: 1}, chat(text("a"), `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":300}}`, done))
+	if a := d.End(Ending{Kind: EndMark, At: 2}); a.Usage.Output == nil || *a.Usage.Output != 300 {
+		t.Errorf("output tokens %v, reason %v; want the server's 300", a.Usage.Output, a.Usage.Reason)
 	}
 }

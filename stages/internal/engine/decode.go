@@ -26,6 +26,7 @@ type arrival struct {
 // NewDecoder returns a decoder for one answer.
 func (p *Protocol) NewDecoder(w Want) *Decoder {
 	w.Model = cmp.Or(w.Model, p.Model)
+	w.MaxTokens = p.Cap(w.MaxTokens)
 	d := &Decoder{p: p, want: w, in: intake{p: p, limits: w.Limits}}
 	d.in.event, d.in.shown = d.event, w.Plain
 	return d

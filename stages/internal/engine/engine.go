@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"anvil/stages/internal/engine/jsonview"
 )
 
 // An Adapter speaks one API. Adapters are values without state.
@@ -29,6 +31,9 @@ type Adapter interface {
 	Framing() Framing
 	// Body fills the fields of a request, before extra_body.
 	Body(e *Endpoint, r Request, stream bool) (Fields, error)
+	// Cap is where Body puts the cap on the output: paths of members, of which the
+	// first that extra_body sets is the one that counts.
+	Cap() [][]string
 	// Unsent names the sampling switches that are set and have no field in this API.
 	Unsent(s Sampling) []string
 
@@ -102,6 +107,31 @@ func Open(e Endpoint) (*Protocol, error) {
 	p.URL = u
 	return p, nil
 }
+
+// Cap is the cap on the output as it goes out: asked, unless extra_body says
+// another; 0 where it takes the cap away.
+func (p *Protocol) Cap(asked int) int {
+	extra, ok := jsonview.Parse(p.Endpoint.ExtraBody)
+	if !ok {
+		return asked
+	}
+	for _, path := range p.Adapter.Cap() {
+		switch v := extra.At(path...); v.Kind() {
+		case jsonview.Absent:
+		case jsonview.Null:
+			return 0
+		default:
+			if n, ok := v.Int(); ok && n > 0 && n <= maxCap {
+				return int(n)
+			}
+			return 0 // what the server makes of it is not known
+		}
+	}
+	return asked
+}
+
+// maxCap is the largest number that counts as a cap.
+const maxCap = 1<<31 - 1
 
 // Body returns the request's bytes: equal requests give equal bytes. extra_body
 // is merged last, objects into objects, so that it can add to and override

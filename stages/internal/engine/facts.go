@@ -98,7 +98,7 @@ func (q *inquiry) ask(ctx context.Context) {
 }
 
 func (p *Protocol) modelBody() []byte {
-	b, err := Fields{"model": p.Endpoint.model()}.encode()
+	b, err := Fields{"model": p.Model}.encode()
 	if err != nil {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (q *inquiry) models(ctx context.Context) {
 		}
 		id := bounded(m.Get("id").Text(), maxName)
 		q.facts.Models = append(q.facts.Models, id)
-		if id == q.p.Endpoint.model() || strings.TrimSuffix(id, ":latest") == q.p.Endpoint.model() {
+		if id == q.p.Model || strings.TrimSuffix(id, ":latest") == q.p.Model {
 			listed = true
 			q.model(path, m)
 		}

@@ -137,7 +137,7 @@ func (q *inquiry) ofModel(v value) (m value, ok bool) {
 		if !more {
 			return value{}, false
 		}
-		if name := m.Get("name").Text(); name == q.p.Endpoint.model() || strings.TrimSuffix(name, ":latest") == q.p.Endpoint.model() {
+		if name := m.Get("name").Text(); name == q.p.Model || strings.TrimSuffix(name, ":latest") == q.p.Model {
 			return m, true
 		}
 	}

@@ -15,6 +15,8 @@ func (generateSSE) Path(string, bool) string { return "/generate" }
 
 func (generateSSE) Framing() Framing { return EventStream }
 
+func (generateSSE) Cap() [][]string { return [][]string{{"max_tokens"}} }
+
 func (generateSSE) Unsent(s Sampling) []string { return s.unsent() }
 
 func (generateSSE) Body(_ *Endpoint, r Request, stream bool) (Fields, error) {

@@ -16,6 +16,8 @@ func (llamaCPP) Path(string, bool) string { return "/completion" }
 
 func (llamaCPP) Framing() Framing { return EventStream }
 
+func (llamaCPP) Cap() [][]string { return [][]string{{"n_predict"}} }
+
 func (llamaCPP) Unsent(s Sampling) []string {
 	return s.unsent("temperature", "top_p", "seed", "stop", "ignore_eos")
 }

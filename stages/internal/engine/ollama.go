@@ -18,6 +18,8 @@ func (ollama) Path(string, bool) string { return "/api/chat" }
 
 func (ollama) Framing() Framing { return Lines }
 
+func (ollama) Cap() [][]string { return [][]string{{"options", "num_predict"}} }
+
 func (ollama) Unsent(s Sampling) []string {
 	return s.unsent("temperature", "top_p", "seed", "stop", "reasoning_effort", "thinking")
 }

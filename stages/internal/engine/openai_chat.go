@@ -16,6 +16,8 @@ func (openaiChat) Path(string, bool) string { return "/chat/completions" }
 
 func (openaiChat) Framing() Framing { return EventStream }
 
+func (openaiChat) Cap() [][]string { return [][]string{{"max_completion_tokens"}, {"max_tokens"}} }
+
 func (openaiChat) Unsent(Sampling) []string { return nil }
 
 func (openaiChat) Body(e *Endpoint, r Request, stream bool) (Fields, error) {

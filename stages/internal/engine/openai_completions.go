@@ -13,6 +13,8 @@ func (openaiCompletions) Path(string, bool) string { return "/completions" }
 
 func (openaiCompletions) Framing() Framing { return EventStream }
 
+func (openaiCompletions) Cap() [][]string { return openaiChat{}.Cap() }
+
 func (openaiCompletions) Unsent(s Sampling) []string {
 	return s.unsent("temperature", "top_p", "seed", "stop", "min_tokens", "ignore_eos")
 }

@@ -20,6 +20,8 @@ func (openaiResponses) Path(string, bool) string { return "/responses" }
 
 func (openaiResponses) Framing() Framing { return EventStream }
 
+func (openaiResponses) Cap() [][]string { return [][]string{{"max_output_tokens"}} }
+
 func (openaiResponses) Unsent(s Sampling) []string {
 	return s.unsent("temperature", "top_p", "reasoning_effort")
 }

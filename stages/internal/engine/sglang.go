@@ -20,6 +20,8 @@ func (sglang) Path(string, bool) string { return "/generate" }
 
 func (sglang) Framing() Framing { return EventStream }
 
+func (sglang) Cap() [][]string { return [][]string{{"sampling_params", "max_new_tokens"}} }
+
 func (sglang) Unsent(s Sampling) []string {
 	return s.unsent("temperature", "top_p", "seed", "stop", "min_tokens", "ignore_eos")
 }

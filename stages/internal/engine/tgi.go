@@ -25,6 +25,8 @@ func (tgi) Path(_ string, stream bool) string {
 
 func (tgi) Framing() Framing { return EventStream }
 
+func (tgi) Cap() [][]string { return [][]string{{"parameters", "max_new_tokens"}} }
+
 func (tgi) Unsent(s Sampling) []string { return s.unsent("temperature", "top_p", "seed", "stop") }
 
 func (tgi) Body(_ *Endpoint, r Request, _ bool) (Fields, error) {

@@ -24,6 +24,8 @@ func (triton) Path(model string, stream bool) string {
 
 func (triton) Framing() Framing { return EventStream }
 
+func (triton) Cap() [][]string { return [][]string{{"max_tokens"}} }
+
 func (triton) Unsent(s Sampling) []string { return s.unsent("temperature", "top_p", "seed", "stop") }
 
 func (triton) Body(_ *Endpoint, r Request, stream bool) (Fields, error) {

@@ -68,7 +68,7 @@ func headOf(head []byte) engine.Head {
 // last one the attempt's own; none stand for a request that was never begun.
 func (t *Target) Attempt(a Ask, p prompt.Prompt, i int, body []byte, capture *load.Capture, tries []load.Tried) (*record.Attempt, error) {
 	out := &record.Attempt{
-		Index: i, Client: "c0", PromptSHA256: p.Digest, MaxOutputTokens: a.MaxTokens,
+		Index: i, Client: "c0", PromptSHA256: p.Digest, MaxOutputTokens: t.Protocol.Cap(a.MaxTokens),
 		Usage: record.Usage{Source: "none"}, TextSHA256: digest.FromBytes(nil),
 	}
 	if p.Item != "" {

@@ -244,10 +244,6 @@ func (t *Target) Limitations() []stage.Limitation {
 	return out
 }
 
-// Model is the name that answers are asked of.
-func (t *Target) Model() string {
-	if t.Endpoint.Model != nil {
-		return *t.Endpoint.Model
-	}
-	return sim.DefaultModel
-}
+// Model is the name that answers are asked of, as it goes out: extra_body may say
+// another than the endpoint.
+func (t *Target) Model() string { return t.Protocol.Model }

@@ -148,22 +148,22 @@ func matches(got string, want []string) bool {
 	return slices.Contains(want, media)
 }
 
-// feed takes the bytes of one read. used tells how many belong to the answer.
-func (in *intake) feed(b []byte) (end EndKind, used int) {
+// feed takes the bytes of one read.
+func (in *intake) feed(b []byte) (end EndKind) {
 	if in.over != EndNone {
-		return in.over, 0
+		return in.over
 	}
 	b, full := in.limit(b, &in.received)
 	if in.zip == nil {
-		end, used = in.take(b)
+		end = in.take(b)
 	} else {
-		end, used = in.inflate(b, false), len(b)
+		end = in.inflate(b, false)
 	}
 	if end == EndNone && full {
 		end = EndBodyTooLarge
 	}
 	in.over = end
-	return end, used
+	return end
 }
 
 // limit cuts what exceeds max_body.
@@ -178,7 +178,7 @@ func (in *intake) limit(b []byte, count *int64) (within []byte, exceeded bool) {
 func (in *intake) inflate(b []byte, last bool) (end EndKind) {
 	err := in.zip.feed(b, last, func(plain []byte) bool {
 		plain, full := in.limit(plain, &in.plain)
-		end, _ = in.take(plain)
+		end = in.take(plain)
 		if end == EndNone && full {
 			end = EndBodyTooLarge
 		}
@@ -191,7 +191,7 @@ func (in *intake) inflate(b []byte, last bool) (end EndKind) {
 }
 
 // take takes plaintext.
-func (in *intake) take(b []byte) (end EndKind, used int) {
+func (in *intake) take(b []byte) EndKind {
 	if in.shown != nil {
 		in.shown(b)
 	}
@@ -201,30 +201,30 @@ func (in *intake) take(b []byte) (end EndKind, used int) {
 	case httpError:
 		return in.takeError(b)
 	case whole:
-		return EndNone, len(b)
+		return EndNone
 	case streamed:
 	}
 	in.split.push(b)
 	var e sse.Event
 	for in.split.next(&e) {
 		if in.read(e); in.r.ended {
-			return EndMark, int(e.End - in.split.pushed)
+			return EndMark
 		}
 	}
 	if in.split.tooLarge() {
-		return EndEventTooLarge, len(b)
+		return EndEventTooLarge
 	}
-	return EndNone, len(b)
+	return EndNone
 }
 
-func (in *intake) takeError(b []byte) (end EndKind, used int) {
+func (in *intake) takeError(b []byte) EndKind {
 	if in.zip == nil {
 		in.plain += int64(len(b))
 	}
 	if in.plain >= in.maxError() {
-		return EndEnough, len(b)
+		return EndEnough
 	}
-	return EndNone, len(b)
+	return EndNone
 }
 
 // read has the adapter read one event.

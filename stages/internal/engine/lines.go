@@ -12,7 +12,6 @@ import (
 type lineParser struct {
 	max  int64
 	in   []byte
-	off  int64
 	held []byte // of the line that has begun
 	err  error
 }
@@ -25,7 +24,7 @@ func (p *lineParser) next(e *sse.Event) bool {
 	for len(p.in) > 0 && p.err == nil {
 		line, complete := p.line()
 		if complete && len(bytes.TrimSpace(line)) > 0 {
-			*e = sse.Event{Data: line, End: p.off}
+			*e = sse.Event{Data: line}
 			return true
 		}
 	}
@@ -52,7 +51,7 @@ func (p *lineParser) line() (line []byte, complete bool) {
 	if complete {
 		p.held = p.held[:0] // its bytes stay until the next call
 	}
-	p.in, p.off = p.in[n:], p.off+int64(n)
+	p.in = p.in[n:]
 	return line, complete
 }
 
@@ -65,7 +64,7 @@ func (p *lineParser) finish(e *sse.Event) (event, partial bool) {
 	if _, ok := jsonview.Parse(p.held); !ok {
 		return false, true
 	}
-	*e = sse.Event{Data: p.held, End: p.off}
+	*e = sse.Event{Data: p.held}
 	return true, false
 }
 
@@ -74,11 +73,10 @@ type splitter struct {
 	framing Framing
 	events  sse.Parser
 	lines   lineParser
-	pushed  int64 // offset of the last piece
 }
 
 func (s *splitter) reset(f Framing, limit int64) {
-	s.framing, s.pushed = f, 0
+	s.framing = f
 	s.events.Max = limit
 	s.events.Reset()
 	s.lines.reset(limit)
@@ -86,11 +84,9 @@ func (s *splitter) reset(f Framing, limit int64) {
 
 func (s *splitter) push(b []byte) {
 	if s.framing == Lines {
-		s.pushed = s.lines.off
 		s.lines.push(b)
 		return
 	}
-	s.pushed = s.events.Offset()
 	s.events.Push(b)
 }
 

@@ -47,7 +47,7 @@ const (
 	EndEventTooLarge                // the watcher saw an event above max_event
 )
 
-// Limits bound what is read, in bytes; zero is no limit.
+// Limits bound what is read, in bytes; zero is no limit, and 64 KiB of an error.
 type Limits struct {
 	MaxEvent int64 // data of one event
 	MaxBody  int64 // body, as received and after decompression
@@ -127,27 +127,4 @@ func (a Answer) Put(to *record.Attempt) {
 	to.FinishReasons, to.DoneMarker, to.Model, to.Usage = a.FinishReasons, a.DoneMarker, a.Model, a.Usage
 	to.Text, to.Reasoning, to.ToolCalls = a.Text, a.Reasoning, a.ToolCalls
 	to.TextSHA256, to.TextTruncated, to.Choices = a.TextSHA256, a.TextTruncated, a.Choices
-}
-
-// A Reply is a whole answer in memory, for callers that do not decode as they go.
-type Reply struct {
-	Head   *Head // null when no head was received
-	Body   []byte
-	Reads  []Read
-	Upto   []int // Upto[i] is the offset in Body after Reads[i]
-	Ending Ending
-}
-
-// Decode turns a whole reply into its answer.
-func (p *Protocol) Decode(r Reply, w Want) Answer {
-	d := p.NewDecoder(w)
-	if r.Head != nil {
-		d.Head(*r.Head)
-	}
-	from := 0
-	for i, read := range r.Reads {
-		d.Read(read, r.Body[from:r.Upto[i]])
-		from = r.Upto[i]
-	}
-	return d.End(r.Ending)
 }

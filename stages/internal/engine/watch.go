@@ -12,7 +12,6 @@ type Watcher struct {
 type Signal struct {
 	Outputs int     // output events that ended in these bytes; each resets the limits of first output and gap
 	End     EndKind // EndNone, or why nothing more is to be read: EndMark, EndEnough, EndEventTooLarge, EndBodyTooLarge
-	Used    int     // bytes that belong to the answer: all of them, or those up to its end mark
 }
 
 // NewWatcher returns a watcher that Reset prepares for one answer after another.
@@ -33,8 +32,8 @@ func (w *Watcher) Reset(h Head) { w.in.reset(h, true) }
 // b may be reused when it returns.
 func (w *Watcher) Feed(b []byte) Signal {
 	w.outputs = 0
-	end, used := w.in.feed(b)
-	return Signal{Outputs: w.outputs, End: end, Used: used}
+	end := w.in.feed(b)
+	return Signal{Outputs: w.outputs, End: end}
 }
 
 // Close frees what a compressed answer needs. Reset does it too.

@@ -10,13 +10,7 @@ const (
 	toData
 	toName
 	toID
-	toRetry
-)
-
-// What a reconnection time is besides a number.
-const (
-	noDigits = -1 // as yet
-	noNumber = -2
+	toRetry // for reconnecting, which nobody does here
 )
 
 //nolint:gochecknoglobals // constant bytes
@@ -83,7 +77,6 @@ func (p *Parser) beginValue() {
 	case toID:
 		p.pendingID = p.pendingID[:0]
 	case toRetry:
-		p.ms = noDigits
 	case toNothing:
 		p.foreign = p.foreign || p.field.n > 0
 	}
@@ -97,9 +90,7 @@ func (p *Parser) addValue(b []byte) {
 		p.name = p.grow(p.name, b)
 	case toID:
 		p.pendingID = p.grow(p.pendingID, b)
-	case toRetry:
-		p.addDigits(b)
-	case toNothing:
+	case toNothing, toRetry:
 	}
 }
 
@@ -112,30 +103,10 @@ func (p *Parser) grow(to, b []byte) []byte {
 	return append(to, b...)
 }
 
-// addDigits reads a reconnection time; anything but digits makes it no number.
-func (p *Parser) addDigits(b []byte) {
-	const most = 1 << 40 // ms; more is nonsense and must not overflow
-	for _, c := range b {
-		if c < '0' || c > '9' || p.ms == noNumber || p.ms > most {
-			p.ms = noNumber
-			return
-		}
-		p.ms = max(p.ms, 0)*10 + int64(c-'0')
-	}
-}
-
 // endValue is called at the line's end. An id with a NUL is ignored.
 func (p *Parser) endValue() {
-	switch p.target {
-	case toID:
-		if bytes.IndexByte(p.pendingID, 0) < 0 {
-			p.id = append(p.id[:0], p.pendingID...)
-		}
-	case toRetry:
-		if p.ms >= 0 {
-			p.retry = p.ms
-		}
-	case toNothing, toData, toName:
+	if p.target == toID && bytes.IndexByte(p.pendingID, 0) < 0 {
+		p.id = append(p.id[:0], p.pendingID...)
 	}
 }
 

@@ -1,13 +1,10 @@
 package sse
 
-import (
-	"strconv"
-	"strings"
-)
+import "strings"
 
 // reference is the standard's algorithm written down for a whole stream at once:
 // slow and obvious. complete says that the stream ended cleanly.
-func reference(stream string) (events []Event, retry int64, partial bool) {
+func reference(stream string) (events []Event, partial bool) {
 	stream = strings.TrimPrefix(stream, "\xef\xbb\xbf")
 	lines, rest := splitLines(stream)
 	var name, id string
@@ -36,16 +33,12 @@ func reference(stream string) (events []Event, retry int64, partial bool) {
 			if !strings.Contains(value, "\x00") {
 				id = value
 			}
-		case "retry":
-			if ms, err := strconv.ParseInt(value, 10, 40); err == nil && strings.Trim(value, "0123456789") == "" {
-				retry = ms
-			}
 		}
 	}
 	if rest == "" {
 		dispatch()
 	}
-	return events, retry, rest != ""
+	return events, rest != ""
 }
 
 func splitLines(s string) (lines []string, rest string) {

@@ -45,7 +45,6 @@ type Parser struct {
 	data, name    []byte
 	id, pendingID []byte // an id counts once its line is complete
 	hasData       bool
-	retry, ms     int64 // ms is the number being read
 }
 
 type state uint8
@@ -67,16 +66,9 @@ func (p *Parser) Reset() {
 // is until Next has returned false, which has to happen before the next Push.
 func (p *Parser) Push(b []byte) { p.in = b }
 
-// Offset returns how many bytes of the stream have been consumed.
-func (p *Parser) Offset() int64 { return p.off }
-
 // Err returns ErrTooLarge once an event has exceeded the limit; the parser then
 // reads no further.
 func (p *Parser) Err() error { return p.err }
-
-// Retry returns the reconnection time in milliseconds that the stream asked for
-// last, or zero.
-func (p *Parser) Retry() int64 { return p.retry }
 
 // Next fills e with the next event that ends in the pushed piece.
 func (p *Parser) Next(e *Event) bool {

@@ -93,12 +93,11 @@ func TestEventsFollowTheStandard(t *testing.T) {
 	}
 }
 
-func TestRetryIsReadFromDigitsAlone(t *testing.T) {
-	for in, want := range map[string]int64{
-		"retry: 2500\n": 2500, "retry:\n": 0, "retry: 10\nretry: 1x\n": 10, "retry: -1\n": 0, "retry: 99999999999999999999\n": 0,
-	} {
-		if _, _, p := parse([]byte(in)); p.Retry() != want {
-			t.Errorf("retry of %q: got %d, want %d", in, p.Retry(), want)
+// A field that the standard knows makes no body foreign, whatever its value.
+func TestTimesToReconnectAreKnownAndIgnored(t *testing.T) {
+	for _, in := range []string{"retry: 2500\n", "retry:\n", "retry: 1x\n", "retry: 99999999999999999999\n\n"} {
+		if events, _, p := parse([]byte(in)); len(events) > 0 || p.Foreign() {
+			t.Errorf("%q: events %v, foreign %v", in, events, p.Foreign())
 		}
 	}
 }
@@ -146,8 +145,8 @@ func TestResetBeginsANewStream(t *testing.T) {
 	if !p.Next(&e) {
 		t.Fatal("no event after Reset")
 	}
-	if got := fmt.Sprintf("%s|%s|%s@%d", e.Name, e.Data, e.ID, e.End); got != "|a|@12" || p.Retry() != 0 {
-		t.Errorf("got %s, retry %d; want a fresh stream", got, p.Retry())
+	if got := fmt.Sprintf("%s|%s|%s@%d", e.Name, e.Data, e.ID, e.End); got != "|a|@12" {
+		t.Errorf("got %s, want a fresh stream", got)
 	}
 }
 

@@ -41,16 +41,6 @@ func Parse(b []byte) (v Value, ok bool) {
 	return Value{b[start:end]}, true
 }
 
-// Prefix is Parse for the first of several values: rest is what follows it.
-func Prefix(b []byte) (v Value, rest []byte, ok bool) {
-	start := space(b, 0)
-	end := skip(b, start, 0)
-	if end < 0 {
-		return Value{}, b, false
-	}
-	return Value{b[start:end]}, b[end:], true
-}
-
 // ParseObject picks members from the object that b holds and tells whether b is
 // valid JSON at all; of another value than an object nothing is picked. It is
 // Parse and Pick in one pass.

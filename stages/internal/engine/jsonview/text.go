@@ -63,8 +63,8 @@ func appendRune(to []byte, r rune) []byte {
 }
 
 // Repair joins surrogates that stand in pairs and puts U+FFFD in the place of
-// every byte that is no text and of every lone surrogate. It works in place
-// unless the text grows, and tells whether anything had to be replaced.
+// every byte that is no text and of every lone surrogate, and tells whether
+// anything had to be replaced. Valid text is returned as it is, other in a copy.
 func Repair(b []byte) (text []byte, replaced bool) {
 	if utf8.Valid(b) {
 		return b, false

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"slices"
 	"time"
@@ -31,7 +30,7 @@ func (m measure) setup(ctx context.Context, in stage.Inputs) (s setup, err error
 	if s.seen, err = readScout(ctx, in); err != nil {
 		return s, err
 	}
-	if s.source, err = m.source(ctx, in, s.seen.BytesPerToken); err != nil {
+	if s.source, err = target.Prompts(ctx, in, m.Workload, s.seen.BytesPerToken); err != nil {
 		return s, err
 	}
 	due, err := m.trace(ctx, in)
@@ -148,28 +147,6 @@ func (m measure) warm(p load.Plan, n int) int {
 		return min(p.InFlight, n)
 	}
 	return min(n, 64)
-}
-
-func (m measure) source(ctx context.Context, in stage.Inputs, bytesPerToken float64) (prompt.Source, error) {
-	if m.Workload.Synthetic() {
-		return m.Workload.Open(nil, bytesPerToken)
-	}
-	file, ok := in.File("/workload/file")
-	if !ok {
-		return nil, errors.New("workload: the dataset was not handed in")
-	}
-	r, err := file.Open(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("open dataset: %w", err)
-	}
-	defer r.Close()
-	source, err := m.Workload.Open(r, bytesPerToken)
-	if err != nil {
-		return nil, fmt.Errorf("dataset %s: %w", file.Name, err)
-	}
-	// The reader has verified the digest only once it has seen the end.
-	_, err = io.Copy(io.Discard, r)
-	return source, err
 }
 
 // save writes the schedule to the attempt's folder before anything is sent.
@@ -293,7 +270,7 @@ func (w *witness) header() record.AttemptsHeader {
 		Client: "c0", Cell: w.env.Cell.Map(),
 		Endpoint: record.AttemptsEndpoint{API: w.target.Protocol.Adapter.API(), Model: w.target.Model(), BaseURL: m.Endpoint.RecordURL()},
 		Load:     m.raw.load, Stamps: "user", Seed: m.Workload.Seed,
-		Clock: record.AttemptsClock{WallStartAt: wall(w.phase.from), WallStartUnixNS: w.phase.from.UnixNano()},
+		Clock: record.AttemptsClock{WallStartAt: target.Wall(w.phase.from), WallStartUnixNS: w.phase.from.UnixNano()},
 		Request: record.AttemptsRequest{
 			Protocol: m.Protocol, MaxTokens: w.outputCap(), Workload: m.raw.workload, Sampling: m.raw.sampling,
 		},
@@ -302,24 +279,11 @@ func (w *witness) header() record.AttemptsHeader {
 	return h
 }
 
-// wall writes a time as our own files have it: UTC, nanoseconds.
-func wall(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000000Z") }
-
 // verdict holds the phase against its gates, and says so when it was cut short.
 func (w *witness) verdict(ctx context.Context, out *stage.Outputs) error {
 	w.gate(out)
 	if !w.phase.result.Interrupted {
 		return nil
 	}
-	cause := context.Cause(ctx)
-	if cause == nil && w.env.StopCause != nil {
-		cause = w.env.StopCause()
-	}
-	if cause == nil {
-		return fmt.Errorf("phase: %w", stage.ErrAborted)
-	}
-	if errors.Is(cause, stage.ErrAborted) {
-		return fmt.Errorf("phase: %w", cause)
-	}
-	return fmt.Errorf("phase: %w: %w", stage.ErrAborted, cause)
+	return target.Aborted(ctx, w.env, "phase")
 }

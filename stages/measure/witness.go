@@ -212,7 +212,7 @@ func (w *witness) measurement() record.Measurement {
 		Schema: record.MeasurementSchema,
 		Phase: record.Phase{
 			Status: w.status(), WallClockMS: float64(w.phase.wall) / 1e6,
-			StartedAt: wall(w.phase.from), FinishedAt: wall(w.phase.to),
+			StartedAt: target.Wall(w.phase.from), FinishedAt: target.Wall(w.phase.to),
 			StartedAtUnixNS: w.phase.from.UnixNano(), FinishedAtUnixNS: w.phase.to.UnixNano(),
 		},
 		Tool: w.phase.tool,

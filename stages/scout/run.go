@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"anvil/pipeline/digest"
@@ -52,7 +51,7 @@ func (s scout) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *sta
 		return err
 	}
 	doc := document{
-		Schema: string(scoutSchema), StartedAt: wall(env.Now()), SameAs: s.SameAs,
+		Schema: string(scoutSchema), StartedAt: target.Wall(env.Now()), SameAs: s.SameAs,
 		Endpoint: record.AttemptsEndpoint{API: t.Protocol.Adapter.API(), Model: t.Model(), BaseURL: s.Endpoint.RecordURL()},
 		Requests: []*record.Attempt{}, Outcomes: map[record.Outcome]int{}, Prompts: []digest.Digest{},
 	}
@@ -65,7 +64,11 @@ func (s scout) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *sta
 		return s.notReady(env, err)
 	}
 	s.inquire(ctx, env, p.asker, &doc)
-	source, err := s.source(ctx, in, doc.BytesPerToken)
+	ratio := 0.0
+	if doc.BytesPerToken != nil {
+		ratio = *doc.BytesPerToken
+	}
+	source, err := target.Prompts(ctx, in, s.Workload, ratio)
 	if err != nil {
 		return err
 	}
@@ -180,31 +183,6 @@ func (s scout) learnFrom(d *document, attempts []*record.Attempt, source prompt.
 	}
 }
 
-func (s scout) source(ctx context.Context, in stage.Inputs, bytesPerToken *float64) (prompt.Source, error) {
-	if s.Workload.Synthetic() {
-		ratio := 0.0
-		if bytesPerToken != nil {
-			ratio = *bytesPerToken
-		}
-		return s.Workload.Open(nil, ratio)
-	}
-	file, ok := in.File("/workload/file")
-	if !ok {
-		return nil, errors.New("workload: the dataset was not handed in")
-	}
-	r, err := file.Open(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("open dataset: %w", err)
-	}
-	defer r.Close()
-	source, err := s.Workload.Open(r, 0)
-	if err != nil {
-		return nil, fmt.Errorf("dataset %s: %w", file.Name, err)
-	}
-	_, err = io.Copy(io.Discard, r)
-	return source, err
-}
-
 // send sends the scout's requests; those past the end of a dataset are none.
 func (s scout) send(ctx context.Context, env stage.Env, t *target.Target, source prompt.Source, doc *document) (interrupted bool, err error) {
 	n := s.Requests
@@ -290,9 +268,6 @@ func slowest(attempts []*record.Attempt) *float64 {
 	}
 	return most
 }
-
-// wall writes a time as our own files have it: UTC, nanoseconds.
-func wall(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000000Z") }
 
 func redactFacts(env stage.Env, f *engine.Facts) {
 	redact := env.Secrets.Redact

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -103,12 +104,8 @@ func TestTextsThatAreNotCountedHaveAReason(t *testing.T) {
 		s := serverWith(t, map[string]http.HandlerFunc{"/v1/chat/completions": answering(delta("a"), usage(1, 0)), "POST /tokenize": refuse})
 		endpoint := map[string]any{"base_url": s.URL + "/v1", "sim": nil}
 		with := map[string]any{"load": closed(1, 4), "max_tokens": 8}
-		for k, v := range tt.endpoint {
-			endpoint[k] = v
-		}
-		for k, v := range tt.with {
-			with[k] = v
-		}
+		maps.Copy(endpoint, tt.endpoint)
+		maps.Copy(with, tt.with)
 		p, err := newBench(t, endpoint, with).run(t.Context())
 		if err != nil {
 			t.Fatal(err)

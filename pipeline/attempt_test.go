@@ -48,8 +48,8 @@ func TestAFileThatChangesUnderAStageThatIsStoppedFailsTheAttempt(t *testing.T) {
 			}
 			r := l.run(p, Options{Interrupt: interrupt})
 			s := r.stage("measure")
-			if s.Status != prov.Failed || s.Error.Code != CodeChanged || len(s.Outputs) > 0 {
-				t.Errorf("%s, %+v with outputs %v, want input_changed and none", s.Status, s.Error, s.Outputs)
+			if s.Status != prov.Failed || s.Error == nil || s.Error.Code != CodeChanged || len(s.Outputs) > 0 {
+				t.Fatalf("%s, %+v with outputs %v, want input_changed and none", s.Status, s.Error, s.Outputs)
 			}
 			if !strings.Contains(s.Error.Message, "d.txt") || !strings.Contains(s.Error.Message, c.says) {
 				t.Errorf("the error is %q", s.Error.Message)

@@ -139,6 +139,9 @@ func (w *Worker) ask(ctx context.Context) ([]byte, error) {
 // unread tells whether a kept connection was closed on a request of which the
 // server has taken in nothing.
 func (w *Worker) unread(err error) bool {
+	if w.s.Reused {
+		w.client.stays.Store(false)
+	}
 	return w.s.Reused && !w.client.aborted.Load() && unread(w.wire.socket.Conn, err, w.acked)
 }
 
@@ -186,6 +189,7 @@ func (w *Worker) answeredEarly() bool {
 func (w *Worker) replace() {
 	w.release()
 	w.s.Replaced = true
+	w.client.stays.Store(false)
 	w.client.tally.replaced.Add(1)
 }
 
@@ -194,7 +198,7 @@ func (w *Worker) connect(ctx context.Context) bool {
 	if w.wire == nil && !w.client.cfg.Fresh && !s.Replaced {
 		w.wire = w.client.takeIdle()
 	}
-	if w.wire != nil && (w.wire.from != w.wire.to || stale(w.wire.socket.Conn)) {
+	if w.wire != nil && (w.wire.closed || w.wire.from != w.wire.to || stale(w.wire.socket.Conn)) {
 		w.replace()
 	}
 	if s.Reused = w.wire != nil; s.Reused {
@@ -472,9 +476,30 @@ func (w *Worker) settle() bool {
 		wait = settleShort
 	}
 	err := w.drainBody(begun + int64(wait))
-	w.settled = w.client.clock.now() - begun
 	w.client.endless.Store(errors.Is(err, errLimit))
-	return errors.Is(err, io.EOF)
+	ended := errors.Is(err, io.EOF)
+	if ended && !w.client.stays.Load() {
+		w.farewell()
+	}
+	w.settled = w.client.clock.now() - begun
+	return ended
+}
+
+// closeWait is how long a close behind an answer is waited for.
+const closeWait = 10 * time.Millisecond
+
+// farewell waits a moment for the server to close. Some announce keep-alive and
+// close after each answer all the same, llama-server for one. A request that
+// crosses such a close may have been read as far as anybody can tell, and would
+// be lost. So the close is waited for after the first answer, and for as long as
+// the server does so: the next request then sees it and takes a new connection.
+func (w *Worker) farewell() {
+	if isPipe(w.wire.socket.Conn) {
+		return
+	}
+	err := w.wire.fill(w.client.clock.now() + int64(closeWait))
+	w.client.stays.Store(errors.Is(err, errLimit))
+	w.wire.closed = err != nil && !errors.Is(err, errLimit)
 }
 
 // drainBody returns io.EOF at the end of the body.

@@ -17,7 +17,7 @@ func askN(t *testing.T, c *Client, capture *Capture, n int, each func(i int, w *
 	c.Begin()
 	for i := range n {
 		s := NewSample(0)
-		f := w.Do(t.Context(), Job{Request: i, Payload: []byte("{}")}, &s)
+		f := w.Do(t.Context(), Job{Request: i, Payload: []byte("{}END")}, &s)
 		each(i, w, s, f)
 	}
 	w.Close()

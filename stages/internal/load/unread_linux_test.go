@@ -21,7 +21,9 @@ const shortAnswer = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Ty
 type keeper struct {
 	*net.TCPConn
 	writes  int
+	reads   int
 	writing func(n int) // before the n-th write, from 1
+	reading func(n int) // before the n-th read that follows one with bytes, from 0
 	closed  func()      // at the end of the stream
 }
 
@@ -32,9 +34,13 @@ func (k *keeper) Write(p []byte) (int, error) {
 }
 
 func (k *keeper) Read(p []byte) (int, error) {
+	k.reading(k.reads)
 	n, err := k.TCPConn.Read(p)
 	if errors.Is(err, io.EOF) {
 		k.closed()
+	}
+	if n > 0 {
+		k.reads++
 	}
 	return n, err
 }
@@ -47,6 +53,8 @@ type twice struct {
 	begun chan struct{} // the second request is about to be written
 	gone  chan struct{} // the server has done
 	eof   chan struct{} // the client has seen the end
+	more  chan struct{} // the client reads again after the answer
+	asks  func()        // closes it
 	conns int
 }
 
@@ -59,8 +67,9 @@ func serveTwice(t *testing.T, then func(s *twice, conn *net.TCPConn, in *bufio.R
 	t.Cleanup(func() { l.Close() })
 	s := &twice{
 		url:   &url.URL{Scheme: "http", Host: l.Addr().String(), Path: "/v1/chat/completions"},
-		begun: make(chan struct{}), gone: make(chan struct{}), eof: make(chan struct{}),
+		begun: make(chan struct{}), gone: make(chan struct{}), eof: make(chan struct{}), more: make(chan struct{}),
 	}
+	s.asks = sync.OnceFunc(func() { close(s.more) })
 	go func() {
 		for first := true; ; first = false {
 			conn, err := l.Accept()
@@ -106,7 +115,7 @@ func (s *twice) dial(waits bool) func(context.Context, string, string) (net.Conn
 		if err != nil {
 			return nil, err
 		}
-		k := &keeper{TCPConn: conn.(*net.TCPConn), writing: func(int) {}, closed: func() {}}
+		k := &keeper{TCPConn: conn.(*net.TCPConn), writing: func(int) {}, reading: func(int) {}, closed: func() {}}
 		if s.conns++; s.conns == 1 {
 			k.writing = func(n int) {
 				if n == 2 {
@@ -114,6 +123,11 @@ func (s *twice) dial(waits bool) func(context.Context, string, string) (net.Conn
 					if waits {
 						<-s.gone
 					}
+				}
+			}
+			k.reading = func(n int) {
+				if n == 1 {
+					s.asks()
 				}
 			}
 			k.closed = sync.OnceFunc(func() { close(s.eof) })
@@ -150,6 +164,30 @@ func TestAConnectionThatWasClosedBeforeTheRequestCameIsReplaced(t *testing.T) {
 	if got := s.ask(t, true); got.Ending != EndMark || !got.Replaced || got.Connected == None || s.reads.Load() != 2 {
 		t.Errorf("second request: %+v, want an answer on a new connection; %d were read", got, s.reads.Load())
 	}
+}
+
+// The close that comes a moment after the answer is waited for: a request that
+// crossed it would be lost, or sent twice.
+func TestACloseBehindAnAnswerIsWaitedFor(t *testing.T) {
+	s := serveTwice(t, func(s *twice, conn *net.TCPConn, _ *bufio.Reader) {
+		<-s.more
+		_ = conn.Close()
+	})
+	if got := s.ask(t, false); got.Ending != EndMark || !got.Replaced || s.reads.Load() != 2 {
+		t.Errorf("second request: %+v; %d were read", got, s.reads.Load())
+	}
+}
+
+// A server that keeps its connections is asked on them, and after its first
+// answer nothing is waited for.
+func TestAConnectionThatStaysIsUsedAgain(t *testing.T) {
+	to := canned(t, streamOf(1))
+	c := NewClient(Config{Dialer: Dialer{Target: to}, URL: to})
+	askN(t, c, NewCapture(&memory{}, 1, Hiding{}), 3, func(i int, w *Worker, s Sample, _ Fault) {
+		if !c.stays.Load() || s.Reused != (i > 0) || s.Replaced {
+			t.Errorf("request %d: %+v, stays %v", i, s, c.stays.Load())
+		}
+	})
 }
 
 // A request that the server's side had taken in is not sent again, however the

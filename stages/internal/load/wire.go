@@ -51,6 +51,7 @@ type wire struct {
 	from, to int   // unread bytes
 	expires  int64 // the read deadline that stands; None for none
 	used     bool
+	closed   bool // by the server, behind an answer
 }
 
 // errLimit says that a limit of the request has passed.

@@ -44,8 +44,7 @@ func violations(err error) ([]Violation, error) {
 	if err == nil {
 		return nil, nil
 	}
-	var re *rangeError
-	if errors.As(err, &re) {
+	if re, ok := errors.AsType[*rangeError](err); ok {
 		return re.violations, nil
 	}
 	var ve *jsonschema.ValidationError

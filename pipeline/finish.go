@@ -108,7 +108,7 @@ func (e *execution) status() prov.Status {
 			}
 			status = prov.Failed
 		case o.serves() || o.status == prov.Stale || o.status == prov.Skipped:
-		case o.err != nil && o.err.Code == CodeInterrupted:
+		case o.err != nil && (o.err.Code == CodeInterrupted || o.err.Code == CodeChanged && e.halt.halted()):
 			return prov.Aborted
 		default:
 			status = prov.Failed

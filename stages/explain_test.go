@@ -185,7 +185,7 @@ func newChanger(t *testing.T, source string, tried map[string]bool) *changer {
 	t.Cleanup(func() { s.Close() })
 	c := &changer{
 		t: t, file: filepath.Join(dir, "plan.yaml"), source: source, kinds: stage.Set{}, words: words(t), tried: tried,
-		x: &pipeline.Executor{Workspace: dir, Store: s, Tool: stage.Tool{Version: "test"}},
+		x: &pipeline.Executor{Workspace: dir, Store: s, Tool: func() (stage.Tool, error) { return stage.Tool{Version: "test"}, nil }},
 	}
 	for name, k := range stages.All() {
 		c.kinds[name] = standIn{k}

@@ -80,13 +80,16 @@ func total(name string, f *dto.MetricFamily) (sum float64, ok bool) {
 // they come, vLLM and TGI when they end.
 var requestCounters = [...]string{"vllm:request_success_total", "vllm:request_success", "sglang:num_requests_total", "tgi_request_count"}
 
+// absurdCount is more requests than any server answers during a phase.
+const absurdCount = 1 << 40
+
 // Foreign is how many requests more the server counted between two readings
 // than the sent ones; 0 where it counts none.
 func Foreign(before, after Counters, sent int) int {
 	for _, name := range requestCounters {
 		a, ok := before[name]
 		b, ok2 := after[name]
-		if ok && ok2 && b >= a {
+		if ok && ok2 && b >= a && b-a < absurdCount {
 			return max(int(b-a)-sent, 0)
 		}
 	}

@@ -56,3 +56,23 @@ func TestMoreCountersThanAreKeptAreCutByName(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestForeignRequestsAreWhatTheServerCountedMore(t *testing.T) {
+	const name = "vllm:request_success_total"
+	for _, tt := range []struct {
+		before, after Counters
+		want          int
+	}{
+		{Counters{name: 5}, Counters{name: 15}, 7},
+		{Counters{name: 5}, Counters{name: 8}, 0},
+		{Counters{name: 5}, Counters{name: 6}, 0},
+		{Counters{name: 9}, Counters{name: 2}, 0}, // it began anew
+		{Counters{name: 0}, Counters{name: 1e300}, 0},
+		{nil, Counters{name: 9}, 0},
+		{Counters{"x_total": 0}, Counters{"x_total": 9}, 0},
+	} {
+		if got := Foreign(tt.before, tt.after, 3); got != tt.want {
+			t.Errorf("%v to %v, 3 sent: got %d, want %d", tt.before, tt.after, got, tt.want)
+		}
+	}
+}

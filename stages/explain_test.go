@@ -49,7 +49,7 @@ var explained = map[string]string{
 		{"id": "measure", "uses": "measure", "with": {"endpoint": "t", "load": {"mode": "open", "arrival": "trace", "trace": {"file": "a.csv", "format": "csv", "columns": {"time": "time"}}, "requests": 2}}}]}`,
 	"graders": graded(`"reducer": "none", "gate": {"tags": {"x": {"min_pass_rate": 0.5}}}, "graders": [
 		{"id": "a", "type": "equals", "value": "x", "extract": {"last_line": true}}, {"id": "b", "type": "contains", "any": ["x"]}, {"id": "c", "type": "starts_with"}, {"id": "d", "type": "regex", "pattern": "x"},
-		{"id": "e", "type": "choice", "value": "A"}, {"id": "f", "type": "number", "value": 1}, {"id": "g", "type": "json", "schema": "a.json"}, {"id": "h", "type": "evidence_fields"}]`),
+		{"id": "e", "type": "choice"}, {"id": "f", "type": "number", "value": 1}, {"id": "g", "type": "json", "schema": "a.json"}, {"id": "h", "type": "evidence_fields"}]`),
 	"more graders": graded(`"dataset": "a.jsonl", "reducer": "pass_at_k", "k": 1, "graders": [{"id": "a", "type": "equals", "extract": {"regex": "x(y)", "group": 1}}, {"id": "b", "type": "contains", "all": ["x"]}, {"id": "g", "type": "json", "pointers": {"/p": 1}},
 		{"id": "i", "type": "tool_call", "name": "x"}, {"id": "j", "type": "finish_reason", "in": ["stop"]}, {"id": "k", "type": "length", "min": 1, "max": 9}, {"id": "l", "type": "words", "requested": 3},
 		{"id": "m", "type": "latency", "metric": "ttft_ms", "at_most": 9}, {"id": "n", "type": "at_least", "n": 1, "of": [{"id": "o", "type": "equals", "value": "x"}, {"id": "p", "type": "equals", "extract": {"regex": "x(y)"}}]}]`),
@@ -61,7 +61,7 @@ var explained = map[string]string{
 
 func graded(with string) string {
 	return `{"endpoints": {"t": {}}, "stages": [
-		{"id": "measure", "uses": "measure", "with": {"endpoint": "t", "load": {"mode": "closed", "concurrency": 1, "requests": 4}, "workload": {"source": "dataset", "file": "a.jsonl"}}},
+		{"id": "measure", "uses": "measure", "with": {"endpoint": "t", "load": {"mode": "closed", "concurrency": 1, "requests": 4}, "workload": {"source": "dataset", "file": "a.jsonl", "epochs": 9}}},
 		{"id": "grade", "uses": "grade", "needs": ["measure"], "with": {` + with + `}}]}`
 }
 

@@ -31,6 +31,7 @@ type Client struct {
 	head  []byte // of every request, up to the value of content-length
 
 	endless atomic.Bool     // the last body did not end soon after its answer
+	leaves  atomic.Bool     // the server closed the last connection behind its answer
 	stays   atomic.Bool     // the server was seen to keep a connection after an answer, and not to close one since
 	http2   *http.Transport // nil: HTTP/1.1, in this package's own hands
 	numbers atomic.Int32

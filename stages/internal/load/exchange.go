@@ -485,8 +485,12 @@ func (w *Worker) settle() bool {
 	return ended
 }
 
-// closeWait is how long a close behind an answer is waited for.
-const closeWait = 10 * time.Millisecond
+// closeWait is how long a close behind an answer is waited for, and leaveWait how
+// long where the last answer had one: a busy host may take its time.
+const (
+	closeWait = 20 * time.Millisecond
+	leaveWait = 250 * time.Millisecond
+)
 
 // farewell waits a moment for the server to close. Some announce keep-alive and
 // close after each answer all the same, llama-server for one. A request that
@@ -497,9 +501,15 @@ func (w *Worker) farewell() {
 	if isPipe(w.wire.socket.Conn) {
 		return
 	}
-	err := w.wire.fill(w.client.clock.now() + int64(closeWait))
-	w.client.stays.Store(errors.Is(err, errLimit))
-	w.wire.closed = err != nil && !errors.Is(err, errLimit)
+	wait := closeWait
+	if w.client.leaves.Load() {
+		wait = leaveWait
+	}
+	err := w.wire.fill(w.client.clock.now() + int64(wait))
+	stays := errors.Is(err, errLimit)
+	w.client.stays.Store(stays)
+	w.wire.closed = err != nil && !stays
+	w.client.leaves.Store(w.wire.closed)
 }
 
 // drainBody returns io.EOF at the end of the body.

@@ -16,7 +16,9 @@ import (
 
 	"anvil/pipeline/stage"
 	"anvil/stages/internal/kindtest"
+	"anvil/stages/internal/load"
 	"anvil/stages/internal/prompt"
+	"anvil/stages/internal/target"
 	"anvil/stages/record"
 )
 
@@ -180,6 +182,22 @@ func TestAPhaseWithoutAnswersKnowsNothingOfThem(t *testing.T) {
 		}
 		if p.measurement.Client.CoalescedShare != nil || p.measurement.Connections.Protocol != "" {
 			t.Errorf("HTTP/2 %v: share %v, protocol %q", http2, p.measurement.Client.CoalescedShare, p.measurement.Connections.Protocol)
+		}
+	}
+}
+
+// The remark on a phase is what makes a killed one readable: counters beyond
+// measure must not cost it.
+func TestARemarkFitsIntoItsFrame(t *testing.T) {
+	many := target.Counters{}
+	for i := range 40_000 {
+		many[fmt.Sprintf("a_counter_with_a_rather_long_name_%05d_total", i)] = 1
+	}
+	for n, before := range map[int]target.Counters{1: {"x_total": 1}, 0: many} {
+		raw := phase{from: time.Unix(0, 7), before: before}.remark()
+		var r remark
+		if err := json.Unmarshal(raw, &r); err != nil || len(raw) > load.MaxNote || r.StartedAtUnixNS != 7 || len(r.Before) != n {
+			t.Errorf("remark of %d bytes with %d counters, %v", len(raw), len(r.Before), err)
 		}
 	}
 }

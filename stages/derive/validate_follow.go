@@ -138,7 +138,7 @@ func followBenchmark(f record.Following, h record.AttemptsHeader, m record.Measu
 // followLive takes the objective from the record: the goodput must be that of
 // the rows under it.
 func followLive(f record.Following, stored map[string]any) (doc []byte, members []string, err error) {
-	in := record.LiveRunInput{ClientShed: f.Shed, DurationS: float64(f.LastEnd) / 1e9, Requests: f.Live()}
+	in := record.LiveRunInput{ClientShed: f.Shed, DurationS: float64(f.LastEnd) / 1e9, Requests: f.Requests()}
 	if n, ok := stored["ttft_slo_ms"].(json.Number); ok {
 		slo, err := n.Float64()
 		if err != nil {

@@ -49,7 +49,7 @@ func followed(t *testing.T, closed, imported bool, change func([]record.Attempt,
 			ThinkingMode: "default", Rows: f.Rows, Failures: f.Failures,
 		})
 	} else {
-		src, err = record.BuildLiveRun(record.LiveRunInput{DurationS: float64(f.LastEnd) / 1e9, TTFTSLOMS: new(250.0), Requests: f.Live(), ClientShed: f.Shed})
+		src, err = record.BuildLiveRun(record.LiveRunInput{DurationS: float64(f.LastEnd) / 1e9, TTFTSLOMS: new(250.0), Requests: f.Requests(), ClientShed: f.Shed})
 	}
 	if err != nil {
 		t.Fatal(err)

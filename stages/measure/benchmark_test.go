@@ -35,7 +35,7 @@ func TestAnOpenLoopHoldsNoTexts(t *testing.T) {
 		for _, a := range p.attempts {
 			held.add(&a, false)
 		}
-		for _, row := range held.live {
+		for _, row := range held.Live() {
 			if row.Text != nil {
 				t.Error("a row holds its text")
 			}

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"iter"
 	"slices"
 	"unicode/utf8"
 )
@@ -43,12 +44,24 @@ func (f *Following) Add(a *Attempt, closed bool) {
 	f.Failures = append(f.Failures, failureOf(a, row))
 }
 
-// Live returns the rows of an open loop in order of arrival.
-func (f *Following) Live() []LiveRequest {
+// Live yields the rows of an open loop in order of arrival, each after the
+// index of its request.
+func (f *Following) Live() iter.Seq2[int, LiveRequest] {
 	slices.SortFunc(f.live, func(a, b indexedLive) int { return a.index - b.index })
-	out := make([]LiveRequest, len(f.live))
-	for i, r := range f.live {
-		out[i] = r.LiveRequest
+	return func(yield func(int, LiveRequest) bool) {
+		for _, r := range f.live {
+			if !yield(r.index, r.LiveRequest) {
+				return
+			}
+		}
+	}
+}
+
+// Requests returns the rows that Live yields.
+func (f *Following) Requests() []LiveRequest {
+	var out []LiveRequest
+	for _, r := range f.Live() {
+		out = append(out, r)
 	}
 	return out
 }

@@ -27,7 +27,7 @@ type lexicon []string
 
 func newLexicon(words string) lexicon {
 	var v lexicon
-	for _, w := range strings.Fields(words) {
+	for w := range strings.FieldsSeq(words) {
 		v = append(v, " "+w)
 	}
 	return v

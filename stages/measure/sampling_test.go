@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -64,6 +65,10 @@ func TestATemperatureThatIsLeftOutIsSentWhereThereIsAFieldForIt(t *testing.T) {
 		if diff := cmp.Diff([]string{want, "null"}, []string{string(with.Sampling["temperature"]), string(with.Sampling["temperature_requested"])}); diff != "" {
 			t.Errorf("%s: %s", api, diff)
 		}
+	}
+	raw, problems := newBench(t, map[string]any{"api": "generate-sse"}, map[string]any{"load": closed(1, 1), "sampling": map[string]any{"temperature": 0}}).Resolve()
+	if len(problems) > 0 || !strings.Contains(string(raw), `"temperature":null,"temperature_requested":0`) {
+		t.Errorf("a 0 that could be left out: %v, %s", problems, raw)
 	}
 	for _, asked := range []any{nil, 0, 0.7} {
 		raw, _ := newBench(t, nil, map[string]any{"load": closed(1, 1), "sampling": map[string]any{"temperature": asked}}).Resolve()

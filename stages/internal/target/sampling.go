@@ -16,20 +16,28 @@ type Sampling struct {
 
 // SettleSampling tells a temperature that was left out, for which 0 is sent, from
 // one that the plan asked for, and both from null, for which nothing is. An API
-// without a field for it is sent none.
+// without a field for it is sent none, also where the plan writes the 0 that it
+// could have left out; what was asked for stays in the record.
 func SettleSampling(r *stage.Resolution, s map[string]any) {
 	if _, settled := s["temperature_requested"]; settled {
 		return
 	}
 	asked, written := s["temperature"]
 	s["temperature_requested"] = asked
-	if written {
+	if n, ok := asked.(json.Number); written && (!ok || !isZero(n)) {
 		return
 	}
-	s["temperature"] = json.Number("0")
+	if !written {
+		s["temperature"] = json.Number("0")
+	}
 	if len(unsent(r.With, map[string]any{"temperature": s["temperature"]})) > 0 {
 		s["temperature"] = nil
 	}
+}
+
+func isZero(n json.Number) bool {
+	f, err := n.Float64()
+	return err == nil && f == 0
 }
 
 // RefuseUnsent reports, at place, each key of a sampling that the stage's API has

@@ -48,6 +48,27 @@ func TestWarmRowsAreNamed(t *testing.T) {
 	}
 }
 
+// Requests that did not wait for a slot are fast, not warm: the server counted no
+// cached token in them.
+func TestRowsThatTheServerCountsAsUncachedAreNotWarm(t *testing.T) {
+	l := newLab(t)
+	rows, _ := goldenRows()
+	for i := range rows {
+		if a := &rows[i]; a.Index == 1 || a.Index == 5 {
+			*a.Usage.Input *= 5
+			a.Usage.Cached = new(int64(0))
+			if a.Index == 5 {
+				a.Usage.Cached = nil // unknown
+			}
+		}
+	}
+	_, f := l.summarize(map[string]any{}, map[string][]stage.Artifact{"attempts": {l.attempts("measure", header(8), rows)}})
+	got := limitationsOf(f, "cache.warm-rows")
+	if len(got) != 1 || !strings.HasPrefix(got[0].Text, "Requests 5 of measure were prefilled") {
+		t.Errorf("limitations %+v", got)
+	}
+}
+
 // A limitation names at most 32 requests: half of a long phase may be warm.
 func TestManyWarmRowsAreCounted(t *testing.T) {
 	l := newLab(t)

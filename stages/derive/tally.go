@@ -26,8 +26,9 @@ type tally struct {
 	gaps     series
 	gapped   int // successful requests with a gap
 
-	cases   []record.Case
-	prefill []record.PrefillRate // of the requests that show one
+	cases    []record.Case
+	prefill  []record.PrefillRate // of the requests that show one
+	uncached map[int64]bool       // requests of which the server says that no token was cached
 
 	models map[string]int // named by answers
 	silent int            // successful answers that name no model
@@ -131,6 +132,12 @@ func (t *tally) addTokens(a *record.Attempt) {
 	t.tokensIn.add(u.Input)
 	t.tokensOut.add(u.Output)
 	t.tokensReasoning.add(u.Reasoning)
+	if u.Cached != nil && *u.Cached == 0 {
+		if t.uncached == nil {
+			t.uncached = map[int64]bool{}
+		}
+		t.uncached[int64(a.Index)] = true
+	}
 	if u.Cached != nil && u.Input != nil && *u.Input > 0 {
 		t.cached = append(t.cached, float64(*u.Cached)/float64(*u.Input))
 	}

@@ -42,7 +42,7 @@ type witness struct {
 	canaries          int // answers that were looked at
 	canaryFailed      int
 	models            map[string]int   // that answers name, other than the one asked for
-	warm              map[string][]int // requests whose prompts another stage had sent, by that stage
+	warm              map[string][]int // requests whose prompts had been sent before, by the stage or by what tells it
 	sent              []digest.Digest  // prompts that went out now
 }
 
@@ -119,9 +119,26 @@ func (w *witness) countPrompt(a *record.Attempt) {
 	if by == "" && w.phase.reset != target.ResetDone && w.scout.Prompts[a.PromptSHA256] {
 		by = w.scout.Stage
 	}
+	if by == "" && w.fromCache(a.Usage) {
+		by = byServer
+	}
 	if by != "" {
 		w.warm[by] = append(w.warm[by], a.Index)
 	}
+}
+
+// byServer stands where the server's own usage says that it knew a prompt.
+const byServer = "the server's count of cached tokens"
+
+// fromCache tells whether the server took at least half of a prompt from its
+// cache, leaving aside the prefix that the plan shares between prompts: what a
+// template puts before each, or a block of it, is less.
+func (w *witness) fromCache(u record.Usage) bool {
+	if u.Cached == nil || u.Input == nil {
+		return false
+	}
+	shared := int64(w.measure.Workload.SharedPrefixTokens)
+	return *u.Cached > shared && 2*(*u.Cached-shared) >= *u.Input-shared
 }
 
 // overlap is the largest number of requests that were open at once.

@@ -7,12 +7,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"os/exec"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -66,6 +63,7 @@ func selectionFlags(c *cobra.Command, f *planRunFlags) {
 }
 
 func (a *app) planRun(ctx context.Context, file string, f *planRunFlags) error {
+	outliveReaders()
 	if f.jobs < 0 {
 		return usagef("--jobs %d: want 1 or more, or 0 for one a core", f.jobs)
 	}
@@ -87,10 +85,13 @@ func (a *app) planRun(ctx context.Context, file string, f *planRunFlags) error {
 		return planError(err)
 	}
 	x.Tool = toolIdentity
-	ctx, stop := interruptible(ctx, &f.opt)
+	sink := &acknowledger{next: x.Events}
+	ctx, stop := interruptible(ctx, &f.opt, sink.interrupted)
 	defer stop()
+	x.Events = sink
 	run, err := x.Run(ctx, p, f.opt)
-	if l, ok := x.Events.(*liveBars); ok {
+	sink.end()
+	if l, ok := sink.next.(*liveBars); ok {
 		l.Close()
 	}
 	if errors.Is(err, pipeline.ErrNothingUnfinished) {
@@ -174,38 +175,6 @@ func (a *app) renderer(quiet bool) event.Sink {
 	}
 	return &plainLines{w: a.stderr, quiet: quiet}
 }
-
-// interruptible makes the first interrupt ask the run to drain and the second
-// stop it.
-func interruptible(ctx context.Context, opt *pipeline.Options) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	first := make(chan struct{})
-	opt.Interrupt = first
-	ended := make(chan struct{})
-	go func() {
-		for n := 0; ; n++ {
-			select {
-			case <-signals:
-			case <-ended:
-				return
-			}
-			if n == 0 {
-				close(first)
-			} else {
-				cancel(errInterrupted)
-			}
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		close(ended)
-		cancel(nil)
-	}
-}
-
-var errInterrupted = errors.New("interrupted")
 
 // refreshLine is the command that brings stale stages up to date.
 func refreshLine(args []string) string {

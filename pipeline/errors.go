@@ -61,6 +61,7 @@ type BaseError struct {
 	Stage       string // the stage that it cannot serve, "" for none in particular
 	Reason      string
 	Differences []Difference
+	Remedy      string // "" for what helps a derived run
 }
 
 // Error names the run, the stage and every field that differs with both values.
@@ -85,6 +86,9 @@ func (e *BaseError) Error() string {
 
 // Hint says what can be done about it.
 func (e *BaseError) Hint() string {
+	if e.Remedy != "" {
+		return e.Remedy
+	}
 	if e.Base == "" {
 		return "run the whole plan first, or name a run with --base"
 	}

@@ -326,7 +326,7 @@ func (e *execution) dryRun(ctx context.Context) (*Run, error) {
 	if err := e.decide(ctx); err != nil {
 		return nil, err
 	}
-	r := &Run{Base: e.base.id(), Decisions: []Decision{}}
+	r := &Run{ID: e.opt.Resume, Base: e.base.id(), Decisions: []Decision{}} // findResumed has made it an id
 	for _, n := range e.graph.order {
 		if n.decision.will == WillLeave {
 			continue

@@ -46,7 +46,7 @@ func (x *Executor) unfinished(planName, resume string) (*prov.Run, error) {
 	if resume != ResumeNewest {
 		r, err := prov.OpenRun(x.Workspace, resume)
 		if err != nil {
-			return nil, &BaseError{Base: resume, Reason: err.Error()}
+			return nil, cannotOpen(err)
 		}
 		if finished(r) {
 			return nil, errors.Join(fmt.Errorf("run %s: %w", r.ID, ErrNothingUnfinished), r.Close())
@@ -74,6 +74,15 @@ func (x *Executor) unfinished(planName, resume string) (*prov.Run, error) {
 	}
 	return nil, fmt.Errorf("plan %s: %w", planName, ErrNothingUnfinished)
 }
+
+// cannotOpen is for a run that --resume names and that is not there, is several
+// or cannot be read.
+func cannotOpen(err error) error {
+	return &SelectionError{Reason: fmt.Sprintf("--resume: %v", err), Suggestion: "`anvil run list` shows the runs of this workspace"}
+}
+
+// beginAnew is what helps where a run cannot be gone on with.
+const beginAnew = "start a new run without --resume"
 
 func finished(r *prov.Run) bool {
 	return r.Manifest != nil && r.Manifest.Status == prov.OK
@@ -108,7 +117,7 @@ func (e *execution) findResumed(ctx context.Context) (err error) {
 		return &BrokenError{Stage: "run " + r.ID, Name: prov.JournalName, Err: err}
 	}
 	if len(chain.Lines) == 0 {
-		return &BaseError{Base: r.ID, Reason: "its journal says nothing: it was killed before it began"}
+		return &BaseError{Base: r.ID, Reason: "its journal says nothing: it was killed before it began", Remedy: beginAnew}
 	}
 	first := chain.Lines[0]
 	e.began = first.At
@@ -126,6 +135,7 @@ func (e *execution) adopt(ctx context.Context, first prov.Line, lines []prov.Lin
 	e.opt.Only, e.opt.From, e.opt.Force, e.opt.Base = a.Only, a.From, a.Force, cmp.Or(a.Base, first.Base)
 	e.opt.Reuse, e.opt.AcceptAborted = a.Reuse, a.AcceptAborted
 	e.kept = (&earlierRun{run: e.id, ctx: ctx, reader: e.reader}).at(lines)
+	e.history.read = []*earlierRun{e.kept} // explanations compare with what the run itself did
 	return nil
 }
 
@@ -133,7 +143,7 @@ func (e *execution) adopt(ctx context.Context, first prov.Line, lines []prov.Lin
 func (e *execution) resolvesAs(r *prov.Run) error {
 	before, err := r.ReadFile(prov.ResolvedPlanName)
 	if err != nil {
-		return &BaseError{Base: r.ID, Reason: err.Error()}
+		return &BaseError{Base: r.ID, Reason: err.Error(), Remedy: beginAnew}
 	}
 	if bytes.Equal(before, e.plan.Resolved) {
 		return nil
@@ -142,7 +152,10 @@ func (e *execution) resolvesAs(r *prov.Run) error {
 	if len(diffs) == 0 {
 		return nil
 	}
-	return &BaseError{Base: r.ID, Reason: "the plan does not resolve as it did when the run began", Differences: diffs}
+	return &BaseError{
+		Base: r.ID, Reason: "the plan does not resolve as it did when the run began", Differences: diffs,
+		Remedy: "undo the change, or " + beginAnew,
+	}
 }
 
 // reopenFolder locks the resumed run's folder and goes on with its journal.
@@ -187,7 +200,7 @@ func (e *execution) reopenRun(ctx context.Context, dir, id string) (*folder, []p
 // continueJournal says who goes on. The journal is read again under the lock: it may have grown.
 func (e *execution) continueJournal(ctx context.Context, before Holder, lines []prov.Line) error {
 	if len(lines) == 0 {
-		return &BaseError{Base: e.id, Reason: "its journal says nothing: it was killed before it began"}
+		return &BaseError{Base: e.id, Reason: "its journal says nothing: it was killed before it began", Remedy: beginAnew}
 	}
 	raw, err := e.folder.disk.Root().ReadFile(prov.ManifestName)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

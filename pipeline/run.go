@@ -10,7 +10,7 @@ import (
 
 // A Run is one execution of a plan.
 type Run struct {
-	ID   string
+	ID   string // of a dry run: the run that would be gone on with, "" for none
 	Base string // of a derived run
 	Dir  string // the run's folder
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,7 +17,7 @@ func newPlanExplainCommand(a *app) *cobra.Command {
 	f := &planRunFlags{}
 	c := &cobra.Command{
 		Use: "explain PLAN", Short: "Say what a run would do with each stage and why, field by field; runs nothing",
-		Args: exactly("a plan file"),
+		Args: onePlan,
 		RunE: func(c *cobra.Command, args []string) error { return a.planExplain(c.Context(), args[0], f) },
 	}
 	setFlag(c, &f.sets)
@@ -41,19 +42,24 @@ func (a *app) planExplain(ctx context.Context, file string, f *planRunFlags) err
 	if p, err = a.onBase(ctx, x, p, f); err != nil {
 		return planError(err)
 	}
-	decisions, err := x.Explain(ctx, p, f.opt)
+	f.opt.DryRun = true
+	run, err := x.Run(ctx, p, f.opt)
 	if errors.Is(err, pipeline.ErrNothingUnfinished) {
 		fmt.Fprintf(a.stderr, "%s\n", line(err.Error()))
-		decisions, err = []pipeline.Decision{}, nil
+		run, err = &pipeline.Run{}, nil
 	}
 	if err != nil {
 		return err
 	}
-	return a.showDecisions(f.opt.Base, decisions)
+	return a.showDecisions(run, cmp.Or(f.opt.Base, run.Base))
 }
 
 // showDecisions prints what a run would do.
-func (a *app) showDecisions(base string, decisions []pipeline.Decision) error {
+func (a *app) showDecisions(run *pipeline.Run, base string) error {
+	decisions := run.Decisions
+	if decisions == nil {
+		decisions = []pipeline.Decision{}
+	}
 	if a.json {
 		for i := range decisions {
 			if decisions[i].Differences == nil {
@@ -61,6 +67,9 @@ func (a *app) showDecisions(base string, decisions []pipeline.Decision) error {
 			}
 		}
 		return a.document(map[string]any{"base": orNull(base), "stages": decisions})
+	}
+	if run.ID != "" {
+		fmt.Fprintf(a.stdout, "resumes %s\n", line(run.ID))
 	}
 	if base != "" {
 		fmt.Fprintf(a.stdout, "base %s\n", line(base))

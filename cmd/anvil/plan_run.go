@@ -30,7 +30,7 @@ type planRunFlags struct {
 func newPlanRunCommand(a *app) *cobra.Command {
 	f := &planRunFlags{}
 	c := &cobra.Command{
-		Use: "run PLAN", Short: "Run a plan, or some of its stages on the evidence of an earlier run", Args: exactly("a plan file"),
+		Use: "run PLAN", Short: "Run a plan, or some of its stages on the evidence of an earlier run", Args: onePlan,
 		Long: `run executes the stages of a plan in order and ends with a table of what was
 measured, how much of it failed, and every limitation.
 
@@ -47,6 +47,16 @@ after them as a plain run does: pure ones are restored when their key is known.`
 	flags.IntVar(&f.jobs, "jobs", 0, "stages that may run at once; 0: one a core")
 	flags.BoolVar(&f.quiet, "quiet", false, "on stderr only what needs attention")
 	return c
+}
+
+// onePlan wants a plan file alone. A second word behind --resume was meant as the
+// run to go on with.
+func onePlan(c *cobra.Command, args []string) error {
+	err := exactly("a plan file")(c, args)
+	if err == nil || len(args) < 2 || !c.Flags().Changed("resume") {
+		return err
+	}
+	return &exitError{code: exitUsage, name: "usage", err: err, hint: "to name the run to go on with write --resume=RUN, with the equals sign"}
 }
 
 // selectionFlags say what of a plan to run and on what to build.
@@ -99,7 +109,7 @@ func (a *app) planRun(ctx context.Context, file string, f *planRunFlags) error {
 		return nil
 	}
 	if run != nil && run.Decisions != nil {
-		return a.showDecisions(run.Base, run.Decisions)
+		return a.showDecisions(run, run.Base)
 	}
 	if run != nil {
 		a.showRun(ctx, x.Store, run)

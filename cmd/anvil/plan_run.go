@@ -112,7 +112,7 @@ func (a *app) planRun(ctx context.Context, file string, f *planRunFlags) error {
 		return a.showDecisions(run, run.Base)
 	}
 	if run != nil {
-		a.showRun(ctx, x.Store, run)
+		a.showRun(ctx, x.Store, p, run)
 	}
 	if err != nil {
 		return err

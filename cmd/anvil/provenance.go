@@ -50,7 +50,8 @@ func (a *app) provenanceShow(ctx context.Context, name string) error {
 	if err != nil {
 		return broken(err)
 	}
-	report, err := prov.Verify(ctx, run, s, prov.VerifyOptions{Rederive: rederive})
+	var r rederiver
+	report, err := prov.Verify(ctx, run, s, prov.VerifyOptions{Rederive: r.again})
 	if err != nil {
 		return broken(err)
 	}
@@ -60,7 +61,7 @@ func (a *app) provenanceShow(ctx context.Context, name string) error {
 	}
 	writeProvenanceTree(a.stdout, doc)
 	if report.OK {
-		fmt.Fprintf(a.stdout, "\nlevel %d: %s\n", report.Level, levelText(report.Level))
+		fmt.Fprintf(a.stdout, "\nlevel %d: %s\n", report.Level, r.levelText(report.Level))
 		return nil
 	}
 	fmt.Fprintf(a.stdout, "\nlevel %d: %d problem(s); `anvil provenance verify %s` names them\n", report.Level, len(report.Problems), name)
@@ -78,7 +79,8 @@ func (a *app) provenanceVerify(ctx context.Context, name string) error {
 		return err
 	}
 	defer s.Close()
-	report, err := prov.Verify(ctx, run, s, prov.VerifyOptions{Rederive: rederive})
+	var r rederiver
+	report, err := prov.Verify(ctx, run, s, prov.VerifyOptions{Rederive: r.again})
 	if err != nil {
 		return broken(err)
 	}
@@ -99,9 +101,9 @@ func (a *app) provenanceVerify(ctx context.Context, name string) error {
 		}
 	}
 	if report.OK {
-		fmt.Fprintf(a.stdout, "ok, level %d: %s\n", report.Level, levelText(report.Level))
+		fmt.Fprintf(a.stdout, "ok, level %d: %s\n", report.Level, r.levelText(report.Level))
 	} else {
-		fmt.Fprintf(a.stdout, "%d problem(s), level %d: %s\n", len(report.Problems), report.Level, levelText(report.Level))
+		fmt.Fprintf(a.stdout, "%d problem(s), level %d: %s\n", len(report.Problems), report.Level, r.levelText(report.Level))
 	}
 	return done(code)
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
+	"anvil/pipeline/digest"
 	"anvil/pipeline/prov"
 )
 
@@ -21,7 +23,7 @@ func writeProvenanceTree(w io.Writer, doc *prov.Document) {
 		fmt.Fprintf(w, "tool  anvil %s, binary sha256 %s\n", line(doc.Tool.Version), doc.Tool.BinarySHA256)
 	}
 	fmt.Fprintln(w)
-	for _, r := range doc.Tree() {
+	for _, r := range slices.Concat(doc.Tree(), unread(doc)) {
 		writeTreeRow(w, doc.Run, r)
 	}
 	for _, s := range doc.Stages {
@@ -29,6 +31,31 @@ func writeProvenanceTree(w io.Writer, doc *prov.Document) {
 			fmt.Fprintf(w, "%s (%s): %s\n", line(s.Stage), line(s.Kind), s.Status)
 		}
 	}
+}
+
+// unread are the rows of what the run took in as it is: artifacts with the very
+// bytes of a leaf, which the tree takes for the leaf alone.
+func unread(doc *prov.Document) []prov.Row {
+	shown := map[digest.Digest]bool{}
+	for _, r := range doc.Tree() {
+		shown[r.SHA256] = true
+	}
+	var rows []prov.Row
+	for _, s := range doc.Stages {
+		if s.Result == nil || s.Upstream {
+			continue
+		}
+		for _, o := range s.Result.Outputs {
+			if shown[o.SHA256] {
+				continue
+			}
+			rows = append(rows, prov.Row{Name: o.Name, Ref: o.Ref, Stage: s.Stage, Kind: s.Kind, Run: s.Result.Run, How: s.How})
+			for _, in := range s.Result.Inputs {
+				rows = append(rows, prov.Row{Depth: 1, Name: in.Name, Ref: in.Ref})
+			}
+		}
+	}
+	return rows
 }
 
 func writeTreeRow(w io.Writer, run string, r prov.Row) {

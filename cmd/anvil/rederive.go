@@ -24,3 +24,19 @@ func rederive(ctx context.Context, rec stage.Artifact, closure stage.Closure) (i
 	}
 	return report.Level, problems, nil
 }
+
+// A rederiver remembers whether there was a record to derive again.
+type rederiver struct{ asked bool }
+
+func (r *rederiver) again(ctx context.Context, rec stage.Artifact, closure stage.Closure) (int, []prov.Problem, error) {
+	r.asked = true
+	return rederive(ctx, rec, closure)
+}
+
+// levelText says what a level means for the run that was verified.
+func (r *rederiver) levelText(level int) string {
+	if level == 3 && !r.asked {
+		return "intact and consistent; the run made no record, so there was nothing to derive again"
+	}
+	return levelText(level)
+}

@@ -17,6 +17,7 @@ type plainLines struct {
 	w     io.Writer
 	quiet bool                 // warnings, findings and failures alone
 	last  map[string]time.Time // when a stage's progress was last shown
+	found map[string]int       // a stage's findings so far
 }
 
 // progressEvery keeps a log readable: a stage reports at most so often.
@@ -34,6 +35,10 @@ func (p *plainLines) Emit(e event.Event) {
 	case event.StageProgress:
 		p.progress(e)
 	case event.StageFinding:
+		if p.found == nil {
+			p.found = map[string]int{}
+		}
+		p.found[e.Stage]++
 		p.warn("%s: finding: %s", e.Stage, line(e.Text))
 	case event.StageWarning:
 		p.warn("%s: %s", e.Stage, line(e.Text))
@@ -55,7 +60,7 @@ func (p *plainLines) warn(format string, args ...any) { fmt.Fprintf(p.w, format+
 func (p *plainLines) stage(e event.Event, what string) { p.info("  %-12s %s", e.Stage, what) }
 
 func (p *plainLines) finished(e event.Event) {
-	text := e.Status
+	text := okWith(e.Status, p.found[e.Stage])
 	if e.How != "" && e.How != "executed" {
 		text += " (" + strings.ReplaceAll(e.How, "_", " ") + ")"
 	}
@@ -74,6 +79,18 @@ func (p *plainLines) finished(e event.Event) {
 	default:
 		p.stage(e, text)
 	}
+}
+
+// okWith is a status as people read it: "ok" alone would belie the findings, of
+// which the status of the contract says nothing.
+func okWith[S ~string](status S, findings int) string {
+	switch {
+	case status != "ok" || findings == 0:
+		return string(status)
+	case findings == 1:
+		return "ok, with a finding"
+	}
+	return fmt.Sprintf("ok, with %d findings", findings)
 }
 
 func (p *plainLines) progress(e event.Event) {

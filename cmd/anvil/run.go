@@ -46,9 +46,25 @@ func (a *app) runList() error {
 		if r.Base != nil {
 			base = "from " + *r.Base
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", line(r.Run), r.Status, took(r.StartedAt, r.FinishedAt), size(r.Size), line(base))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", line(r.Run), a.listedStatus(r), took(r.StartedAt, r.FinishedAt), size(r.Size), line(base))
 	}
 	return t.Flush()
+}
+
+// listedStatus is a run's status as people read it.
+func (a *app) listedStatus(r prov.Summary) string {
+	if r.Status != string(prov.OK) {
+		return r.Status
+	}
+	run, err := prov.OpenRun(a.workspace, r.Run)
+	if err != nil {
+		return r.Status // removed meanwhile
+	}
+	defer run.Close()
+	if run.Manifest != nil && run.Manifest.Exit != exitOK {
+		return okWith(r.Status, 1)
+	}
+	return r.Status
 }
 
 // openRun opens a run by the name that a user gave.

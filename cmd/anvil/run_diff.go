@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,10 @@ func newRunDiffCommand(a *app) *cobra.Command {
 type runDifference struct {
 	Stages []stageDifference `json:"stages"`
 	derive.RecordDiff
+}
+
+func (d runDifference) empty() bool {
+	return len(d.Stages)+len(d.Metrics)+len(d.Verdicts)+len(d.Limitations.Added)+len(d.Limitations.Removed) == 0
 }
 
 type stageDifference struct {
@@ -58,14 +63,32 @@ func (a *app) runDiff(ctx context.Context, nameA, nameB string) error {
 		return err
 	}
 	d := runDifference{Stages: diffStages(before, after), RecordDiff: derive.Diff(finalA, finalB)}
+	lacks := ""
+	switch {
+	case before.Record == nil && after.Record != nil:
+		lacks = "A" + hasNoRecord(before, after.Record.Stage)
+	case before.Record != nil && after.Record == nil:
+		lacks = "B" + hasNoRecord(after, before.Record.Stage)
+	}
+	if lacks != "" { // what one side never computed is no difference of figures
+		d.Metrics, d.Verdicts = []derive.MetricDiff{}, []derive.VerdictDiff{}
+	}
 	if a.json {
 		return a.document(d)
 	}
-	return a.writeDiff(d)
+	return a.writeDiff(d, lacks)
+}
+
+// hasNoRecord says so, and what became of the stage that makes it.
+func hasNoRecord(o *prov.Overview, maker string) string {
+	if s, ok := findStage(o, maker); ok {
+		return fmt.Sprintf(" has no record (%s is %s)", line(s.ID), strings.ReplaceAll(string(s.Status), "_", " "))
+	}
+	return " has no record"
 }
 
 // describe reads a run with its final record, an empty one where it made none:
-// then its limitations are those of what it published.
+// then its limitations are those of what it published and its plan's own.
 func (a *app) describe(ctx context.Context, s *store.Store, name string) (*prov.Overview, *record.Final, error) {
 	run, err := a.openRun(name)
 	if err != nil {
@@ -76,7 +99,7 @@ func (a *app) describe(ctx context.Context, s *store.Store, name string) (*prov.
 	if err != nil {
 		return nil, nil, broken(err)
 	}
-	final := &record.Final{Limitations: o.Limitations.Set}
+	final := &record.Final{Limitations: o.Limitations.Set.Union(o.Stated)}
 	for _, st := range o.Stages {
 		for _, out := range st.Outputs {
 			if o.Record == nil || st.ID != o.Record.Stage || out.Name != o.Record.Name {
@@ -155,7 +178,13 @@ func diffOutputs(before, after []prov.Output) []artifactDifference {
 	return out
 }
 
-func (a *app) writeDiff(d runDifference) error {
+// writeDiff prints the differences; lacks says which run made no record.
+func (a *app) writeDiff(d runDifference, lacks string) error {
+	if lacks != "" {
+		fmt.Fprintln(a.stdout, lacks)
+	} else if d.empty() {
+		fmt.Fprintln(a.stdout, "no difference")
+	}
 	t := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, s := range d.Stages {
 		fmt.Fprintf(t, "stage %s\t%s\t%s\n", line(s.Stage), said(s.Before), said(s.After))

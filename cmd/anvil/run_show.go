@@ -38,7 +38,7 @@ func (a *app) runShow(ctx context.Context, name string) error {
 }
 
 func (a *app) writeOverview(o *prov.Overview) {
-	fmt.Fprintf(a.stdout, "run    %s %s, %s\n", line(o.Run), o.Status, took(&o.StartedAt, o.FinishedAt))
+	fmt.Fprintf(a.stdout, "run    %s %s, %s\n", line(o.Run), okWith(o.Status, ownFindings(o)), took(&o.StartedAt, o.FinishedAt))
 	if o.Base != nil {
 		fmt.Fprintf(a.stdout, "base   %s\n", line(*o.Base))
 	}
@@ -48,7 +48,7 @@ func (a *app) writeOverview(o *prov.Overview) {
 		if s.How != nil {
 			how = string(*s.How)
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", line(s.ID), line(s.Kind), s.Status, how, suffix("blocked by ", s.BlockedBy))
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", line(s.ID), line(s.Kind), okWith(s.Status, len(s.Findings)), how, suffix("blocked by ", s.BlockedBy))
 	}
 	t.Flush()
 	for _, s := range o.Stages {
@@ -65,8 +65,19 @@ func (a *app) writeOverview(o *prov.Overview) {
 	for _, p := range o.Problems {
 		fmt.Fprintf(a.stdout, "%s: %s: %s\n", line(place(p)), p.Code, line(p.Text))
 	}
-	writeLimitations(a.stdout, o.Limitations.Set)
+	writeLimitations(a.stdout, o.Limitations.Set.Union(o.Stated))
 	if o.Record != nil {
 		fmt.Fprintf(a.stdout, "\nrecord %s/%s sha256 %s\n", line(o.Record.Stage), line(o.Record.Name), o.Record.SHA256)
 	}
+}
+
+// ownFindings counts those that are the run's, not a run's from which it took a
+// result over.
+func ownFindings(o *prov.Overview) (n int) {
+	for _, s := range o.Stages {
+		if s.How == nil || *s.How != prov.TakenOver && *s.How != prov.Reused {
+			n += len(s.Findings)
+		}
+	}
+	return n
 }

@@ -8,18 +8,22 @@ import (
 	"slices"
 
 	"anvil/pipeline"
+	"anvil/pipeline/plan"
 	"anvil/pipeline/store"
 	"anvil/stages/record"
 )
 
 // showRun ends a run with its table; as JSON the last event has said it already.
-func (a *app) showRun(ctx context.Context, s *store.Store, run *pipeline.Run) {
+func (a *app) showRun(ctx context.Context, s *store.Store, p *plan.Plan, run *pipeline.Run) {
 	if a.json {
 		return
 	}
+	findings := 0
 	for _, f := range run.Findings {
 		note := ""
-		if f.TakenOver {
+		if !f.TakenOver {
+			findings++
+		} else {
 			note = " (taken over; does not change the exit code)"
 		}
 		fmt.Fprintf(a.stdout, "finding in %s: %s%s\n", line(f.Stage), line(f.Text), note)
@@ -37,10 +41,10 @@ func (a *app) showRun(ctx context.Context, s *store.Store, run *pipeline.Run) {
 			writeRecordTable(a.stdout, final)
 			fmt.Fprintf(a.stdout, "\nrecord %s\n       %s\n", line(final.ID), line(run.Record.Path))
 		}
-	} else {
-		writeLimitations(a.stdout, run.Limitations)
+	} else { // a record would hold the plan's own
+		writeLimitations(a.stdout, run.Limitations.Union(p.Limitations))
 	}
-	fmt.Fprintf(a.stdout, "run    %s %s\n", line(run.ID), run.Status)
+	fmt.Fprintf(a.stdout, "run    %s %s\n", line(run.ID), okWith(run.Status, findings))
 	if run.Refresh != nil {
 		fmt.Fprintf(a.stdout, "\nLater stages are stale. To refresh them:\n  %s\n", line(refreshLine(a.inWorkspace(run.Refresh))))
 	}

@@ -2,6 +2,7 @@ package prov
 
 import (
 	"context"
+	"encoding/json"
 	"path/filepath"
 	"time"
 
@@ -24,6 +25,10 @@ type Overview struct {
 	Record      *ManifestRecord `json:"record"`
 	Limitations OverviewLimits  `json:"limitations"`
 	Problems    []Problem       `json:"problems"` // objects that are missing or damaged
+
+	// Stated are the plan's own limitations of a run that made no record, which
+	// would hold them: no artifact of the run carries them.
+	Stated stage.LimitationSet `json:"-"`
 }
 
 // An OverviewStage is one stage of the run.
@@ -82,10 +87,29 @@ func Describe(ctx context.Context, run *Run, vault Vault) (*Overview, error) {
 	}
 	v.report.finish()
 	o.Problems = append(o.Problems, v.report.Problems...)
+	if o.Record == nil {
+		o.Stated = stated(run)
+	}
 	o.Limitations.Set = stage.LimitationSet(nil).Union(sets...)
 	o.Limitations.Count = len(o.Limitations.Set)
 	_, o.Limitations.SHA256 = o.Limitations.Set.Canonical()
 	return o, nil
+}
+
+// stated reads the plan's own limitations; none where the plan cannot be read,
+// which verify reports.
+func stated(run *Run) stage.LimitationSet {
+	raw, err := run.ReadFile(ResolvedPlanName)
+	if err != nil {
+		return nil
+	}
+	var head struct {
+		Limitations stage.LimitationSet `json:"limitations"`
+	}
+	if json.Unmarshal(raw, &head) != nil {
+		return nil
+	}
+	return head.Limitations
 }
 
 func (v *verifier) overview(ctx context.Context, st ManifestStage) (OverviewStage, stage.LimitationSet) {

@@ -33,6 +33,7 @@ func (a *app) showRun(ctx context.Context, s *store.Store, p *plan.Plan, run *pi
 			fmt.Fprintf(a.stdout, "%s %s: %s\n", line(st.ID), st.Status, line(st.Error.Message))
 		}
 	}
+	hintBaseURL(a.stdout, p, run)
 	if run.Record != nil {
 		final, err := readFinal(ctx, s, run.Record)
 		if err != nil {

@@ -193,7 +193,7 @@ func (e *engineServer) stop() {
 // serve start|hold N|echo|parrot|stop: the engine, the engine that answers N
 // requests and holds the others, a server that refuses every request and says in
 // its error what key it was sent, or one that streams the key as its answer, at
-// $BASE_URL; stop leaves the address dead.
+// $BASE_URL ($SERVER without /v1); stop leaves the address dead.
 func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	e := ts.Value(engineKey{}).(*engineServer)
 	e.stop()
@@ -229,6 +229,7 @@ func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	e.http.Start()
+	ts.Setenv("SERVER", e.http.URL)
 	ts.Setenv("BASE_URL", e.http.URL+"/v1")
 }
 

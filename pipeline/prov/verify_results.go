@@ -205,11 +205,20 @@ func (v *verifier) journalAgrees() error {
 			}
 		case j.Status != st.Status:
 			disagrees(st.ID, string(st.Status), string(j.Status), "the journal says another end of the stage than run.json")
+		case st.ResultSHA256 != nil && (j.How == nil || st.How == nil || *j.How != *st.How):
+			disagrees(st.ID, wayOf(st.How), wayOf(j.How), "the journal says that the stage came by its result otherwise than run.json says")
 		case text(j.ResultSHA256) != text(st.ResultSHA256) || text(j.Added) != text(st.Added):
 			disagrees(st.ID, text(st.ResultSHA256), text(j.ResultSHA256), "the journal names another result for the stage, or other added limitations, than run.json")
 		}
 	}
 	return nil
+}
+
+func wayOf(how *How) string {
+	if how == nil {
+		return "null"
+	}
+	return string(*how)
 }
 
 func text(d *digest.Digest) string {

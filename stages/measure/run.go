@@ -72,7 +72,11 @@ func (m measure) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *s
 	if err := drive.Prepare(ctx, env.Folder, s.planned); err != nil {
 		return fmt.Errorf("prepare the phase: %w", err)
 	}
-	defer func() { err = errors.Join(err, drive.Close()) }()
+	defer func() {
+		if err = errors.Join(err, drive.Close()); err != nil {
+			err = onceOnly{err}
+		}
+	}()
 	phase := m.phase(ctx, env, drive, phase{tool: env.Tool, reset: reset, before: before})
 	m.scarce(env, s, phase.result)
 	if before != nil {
@@ -95,6 +99,13 @@ func (m measure) Run(ctx context.Context, env stage.Env, in stage.Inputs, out *s
 	w.seen.Note(env.Stage, w.sent...)
 	return w.verdict(ctx, out)
 }
+
+// onceOnly is an error after the phase began: the engine has seen its requests,
+// and a second attempt would measure another state of it.
+type onceOnly struct{ err error }
+
+func (e onceOnly) Error() string   { return e.err.Error() }
+func (e onceOnly) Unwrap() []error { return []error{e.err, stage.ErrFinal} }
 
 // scarce says so when a phase that time should have ended ran out of prompts.
 func (m measure) scarce(env stage.Env, s setup, r load.Result) {

@@ -44,8 +44,8 @@ func (t *Target) Counters(ctx context.Context) Counters {
 func parseCounters(r io.Reader) Counters {
 	p := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := p.TextToMetricFamilies(r)
-	if err != nil && len(families) == 0 {
-		return nil
+	if err != nil {
+		return nil // the family in which it failed would count as 0
 	}
 	out := Counters{}
 	for _, name := range slices.Sorted(maps.Keys(families)) { // cut at the same name before and after

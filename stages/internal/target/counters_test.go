@@ -36,6 +36,17 @@ large_total{a="2"} 1.7e308
 	}
 }
 
+// A page that cannot be read whole is no reading: where it fails a family would
+// count as 0, and another's requests would be taken for a stranger's.
+func TestAPageThatCannotBeReadIsNoReading(t *testing.T) {
+	for _, value := range []string{"1,000", "1e999", "many"} {
+		page := "# TYPE good_total counter\ngood_total 1\n# TYPE vllm:request_success_total counter\nvllm:request_success_total " + value + "\n"
+		if got := parseCounters(strings.NewReader(page)); got != nil {
+			t.Errorf("%s: got %v, want none", value, got)
+		}
+	}
+}
+
 // Two readings are compared by name: the same names must survive the cut,
 // whatever stands before them.
 func TestMoreCountersThanAreKeptAreCutByName(t *testing.T) {

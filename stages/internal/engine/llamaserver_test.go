@@ -45,7 +45,7 @@ func startLlamaServer(t *testing.T) string {
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, root+"/health", nil)
-		resp, err := http.DefaultTransport.RoundTrip(req)
+		resp, err := oneEach.RoundTrip(req)
 		if err == nil {
 			_ = resp.Body.Close()
 		} else {
@@ -59,6 +59,10 @@ func startLlamaServer(t *testing.T) string {
 	t.Fatal("llama-server did not become ready")
 	return ""
 }
+
+// oneEach opens a connection for each request: this server announces keep-alive
+// and closes behind an answer, at times when the next request is on its way.
+var oneEach = &http.Transport{DisableKeepAlives: true}
 
 // ask sends one request and decodes the answer as it comes.
 func ask(t *testing.T, p *Protocol, r Request) Answer {

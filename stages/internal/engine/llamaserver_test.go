@@ -81,7 +81,7 @@ func ask(t *testing.T, p *Protocol, r Request) Answer {
 		t.Fatal(err)
 	}
 	begun := time.Now()
-	resp, err := http.DefaultTransport.RoundTrip(req)
+	resp, err := oneEach.RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)
 	}

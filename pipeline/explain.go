@@ -7,20 +7,8 @@ import (
 	"strings"
 	"sync"
 
-	"anvil/pipeline/plan"
 	"anvil/pipeline/prov"
 )
-
-// Explain says for each stage what a run would do, why, and in what it differs
-// from its nearest earlier attempt. It touches no endpoint and writes nothing.
-func (x *Executor) Explain(ctx context.Context, p *plan.Plan, opt Options) ([]Decision, error) {
-	opt.DryRun = true
-	r, err := x.Run(ctx, p, opt)
-	if err != nil {
-		return nil, err
-	}
-	return r.Decisions, nil
-}
 
 // explain adds to the decision about a stage in what it differs from its
 // nearest earlier attempt. A run that goes on to execute does not ask.

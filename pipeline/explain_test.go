@@ -17,12 +17,13 @@ import (
 // explained maps each stage to its decision.
 func explained(t *testing.T, l *lab, p labPlan, opt Options) map[string]Decision {
 	t.Helper()
-	list, err := l.x.Explain(t.Context(), p.Plan, opt)
+	opt.DryRun = true
+	r, err := l.x.Run(t.Context(), p.Plan, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := map[string]Decision{}
-	for _, d := range list {
+	for _, d := range r.Decisions {
 		out[d.ID] = d
 	}
 	return out
@@ -187,7 +188,7 @@ func TestExplainPassesOverADamagedResult(t *testing.T) {
 	r := l.run(p, Options{})
 	l.damage(r.stage("a").Result)
 	l.reopen(nil)
-	if _, err := l.x.Explain(t.Context(), p.Plan, Options{From: []string{"c"}}); err != nil {
+	if _, err := l.x.Run(t.Context(), p.Plan, Options{From: []string{"c"}, DryRun: true}); err != nil {
 		t.Error(err)
 	}
 	wantStates(t, l.run(p, Options{From: []string{"c"}}), "a=ok/executed b=ok/restored c=ok/restored")

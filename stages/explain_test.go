@@ -143,14 +143,14 @@ func TestExplainNamesNothingOfWhatIsCosmeticOrPolicy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		decisions, err := c.x.Explain(t.Context(), after, pipeline.Options{})
+		r, err := c.x.Run(t.Context(), after, pipeline.Options{DryRun: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if bytes.Equal(after.Resolved, c.before.Resolved) {
 			t.Errorf("%s changed nothing of the plan: the test shows nothing", key)
 		}
-		if d := decisions[0]; d.Will != pipeline.WillRestore || d.Reason != pipeline.Cached || len(d.Differences) > 0 {
+		if d := r.Decisions[0]; d.Will != pipeline.WillRestore || d.Reason != pipeline.Cached || len(d.Differences) > 0 {
 			t.Errorf("%s is changed: %+v", key, d)
 		}
 	}
@@ -288,11 +288,11 @@ func (c *changer) change(i int, at string, old any, marks map[string]schemas.Mar
 func (c *changer) check(i int, at string, after *plan.Plan, marks map[string]schemas.Marks) {
 	c.t.Helper()
 	before, now := &c.before.Stages[i], &after.Stages[i]
-	decisions, err := c.x.Explain(c.t.Context(), after, pipeline.Options{})
+	r, err := c.x.Run(c.t.Context(), after, pipeline.Options{DryRun: true})
 	if err != nil {
 		c.t.Fatalf("%s%s: %v", now.ID, at, err)
 	}
-	d := decisions[slices.IndexFunc(decisions, func(d pipeline.Decision) bool { return d.ID == now.ID })]
+	d := r.Decisions[slices.IndexFunc(r.Decisions, func(d pipeline.Decision) bool { return d.ID == now.ID })]
 	if under(at, marks, func(m schemas.Marks) bool { return m.Key != schemas.Semantic }) {
 		if !bytes.Equal(before.KeyConfig, now.KeyConfig) || len(d.Differences) > 0 {
 			c.t.Errorf("%s%s stays out of the key: %+v", now.ID, at, d)

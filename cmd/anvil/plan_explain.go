@@ -46,7 +46,7 @@ func (a *app) planExplain(ctx context.Context, file string, f *planRunFlags) err
 	run, err := x.Run(ctx, p, f.opt)
 	if errors.Is(err, pipeline.ErrNothingUnfinished) {
 		fmt.Fprintf(a.stderr, "%s\n", line(err.Error()))
-		run, err = &pipeline.Run{}, nil
+		run, err = &pipeline.Run{Decisions: []pipeline.Decision{}}, nil
 	}
 	if err != nil {
 		return err
@@ -56,17 +56,8 @@ func (a *app) planExplain(ctx context.Context, file string, f *planRunFlags) err
 
 // showDecisions prints what a run would do.
 func (a *app) showDecisions(run *pipeline.Run, base string) error {
-	decisions := run.Decisions
-	if decisions == nil {
-		decisions = []pipeline.Decision{}
-	}
 	if a.json {
-		for i := range decisions {
-			if decisions[i].Differences == nil {
-				decisions[i].Differences = []pipeline.Difference{}
-			}
-		}
-		return a.document(map[string]any{"base": orNull(base), "stages": decisions})
+		return a.document(map[string]any{"base": orNull(base), "stages": run.Decisions})
 	}
 	if run.ID != "" {
 		fmt.Fprintf(a.stdout, "resumes %s\n", line(run.ID))
@@ -74,7 +65,7 @@ func (a *app) showDecisions(run *pipeline.Run, base string) error {
 	if base != "" {
 		fmt.Fprintf(a.stdout, "base %s\n", line(base))
 	}
-	for _, d := range decisions {
+	for _, d := range run.Decisions {
 		fmt.Fprintf(a.stdout, "%-20s %-10s %s\n", line(d.ID), strings.ReplaceAll(string(d.Will), "_", " "), d.Reason)
 		for _, diff := range d.Differences {
 			fmt.Fprintf(a.stdout, "    %s: %s -> %s\n", line(diff.Path), oneLine(diff.Before), oneLine(diff.After))

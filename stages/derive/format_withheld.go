@@ -1,6 +1,7 @@
 package derive
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -70,7 +71,7 @@ func servingWithheld(in *record.ServingCellInput, why map[string]string, say fun
 			in.Cases[i].DurationMS = nil
 		}
 	}
-	if reason := first(why["prompt_tokens_min"], why["prompt_tokens_max"]); reason != "" {
+	if reason := cmp.Or(why["prompt_tokens_min"], why["prompt_tokens_max"]); reason != "" {
 		for i := range in.Cases {
 			in.Cases[i].InputTokens = nil
 		}
@@ -84,15 +85,6 @@ func servingWithheld(in *record.ServingCellInput, why map[string]string, say fun
 			}
 		}
 	}
-}
-
-func first(texts ...string) string {
-	for _, s := range texts {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
 }
 
 func upperFirst(s string) string { return string(s[0]-'a'+'A') + s[1:] } // reasons begin with "withheld"

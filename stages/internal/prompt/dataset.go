@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"slices"
 
 	"anvil/pipeline/digest"
 	"anvil/stages/internal/engine"
@@ -95,7 +94,11 @@ func (r Row) conversation(ask string) ([]engine.Message, error) {
 	}
 	out := make([]engine.Message, len(raws))
 	for i, raw := range raws {
-		out[i] = engine.Message{Role: roleOf(raw), Text: textOf(raw), Raw: raw}
+		m, err := readMessage(raw)
+		if err != nil {
+			return nil, fmt.Errorf("messages[%d]: %w", i, err)
+		}
+		out[i] = engine.Message{Role: m.role, Text: m.text(), Raw: raw}
 	}
 	if ask == "" && len(r.Images) == 0 {
 		return out, nil
@@ -111,20 +114,20 @@ func (r Row) conversation(ask string) ([]engine.Message, error) {
 }
 
 // extend adds a paragraph and images to a message, whose other members stay.
-func extend(m *engine.Message, ask string, images []string) error {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(m.Raw, &fields); err != nil {
+func extend(out *engine.Message, ask string, images []string) error {
+	m, err := readMessage(out.Raw)
+	if err != nil {
 		return err
 	}
-	var text string
-	content := any(nil)
-	if json.Unmarshal(fields["content"], &text) == nil && len(images) == 0 {
-		m.Text = text + ask
-		content = m.Text
-	} else {
-		parts, err := partsOf(fields["content"])
-		if err != nil {
-			return err
+	out.Text += ask
+	var content any = out.Text
+	if m.parts != nil || len(images) > 0 {
+		parts := make([]any, 0, len(m.parts)+len(images)+1)
+		for _, p := range m.parts {
+			parts = append(parts, p)
+		}
+		if m.plain != "" {
+			parts = append(parts, part("text", "text", m.plain))
 		}
 		if ask != "" {
 			parts = append(parts, part("text", "text", ask))
@@ -133,55 +136,14 @@ func extend(m *engine.Message, ask string, images []string) error {
 			parts = append(parts, part("image_url", "image_url", map[string]string{"url": url}))
 		}
 		content = parts
-		m.Text += ask
 	}
 	raw, err := json.Marshal(content)
 	if err != nil {
 		return err
 	}
-	fields["content"] = raw
-	m.Raw, err = json.Marshal(fields)
+	m.fields["content"] = raw
+	out.Raw, err = json.Marshal(m.fields)
 	return err
 }
 
 func part(kind, key string, value any) any { return map[string]any{"type": kind, key: value} }
-
-func partsOf(content json.RawMessage) ([]any, error) {
-	var text string
-	if json.Unmarshal(content, &text) == nil {
-		return []any{part("text", "text", text)}, nil
-	}
-	var parts []json.RawMessage
-	if err := json.Unmarshal(content, &parts); err != nil {
-		return nil, fmt.Errorf("content: want a text or a list of parts")
-	}
-	out := make([]any, 0, len(parts)+1)
-	for _, p := range parts {
-		out = append(out, p)
-	}
-	return slices.Clip(out), nil
-}
-
-func roleOf(raw json.RawMessage) string {
-	var m struct{ Role string }
-	_ = json.Unmarshal(raw, &m)
-	return m.Role
-}
-
-// textOf is the text of a message, for APIs that take a text alone.
-func textOf(raw json.RawMessage) string {
-	var m struct{ Content json.RawMessage }
-	if json.Unmarshal(raw, &m) != nil {
-		return ""
-	}
-	var text string
-	if json.Unmarshal(m.Content, &text) == nil {
-		return text
-	}
-	var parts []struct{ Text string }
-	_ = json.Unmarshal(m.Content, &parts)
-	for _, p := range parts {
-		text += p.Text
-	}
-	return text
-}

@@ -92,8 +92,8 @@ func lmEvalChat(text string) []json.RawMessage {
 	if json.Unmarshal([]byte(text), &messages) != nil || len(messages) == 0 {
 		return nil
 	}
-	for _, m := range messages {
-		if roleOf(m) == "" {
+	for _, raw := range messages {
+		if m, _ := readMessage(raw); m.role == "" {
 			return nil
 		}
 	}

@@ -302,6 +302,11 @@ func TestWhatOtherHarnessesMeanAndCannotBeSentIsSaid(t *testing.T) {
 		{"promptfoo", "prompts: [a]", "YAML and CSV are not read"},
 		{"promptfoo", "{", "promptfoo: line 1"},
 		{"promptfoo", "", "empty"},
+		{"anvil", `{"id":"1","messages":[{"Role":"user","content":"q"}]}`, `messages[0]: want an object with a "role"`},
+		{"anvil", `{"id":"1","messages":[{"role":"user","content":7}],"images":["x"]}`, `messages[0]: "content": want a text or a list`},
+		{"anvil", `{"id":"1","messages":[{"role":"user","content":["q"]}]}`, `messages[0]: "content": want a text or a list of parts, each an object`},
+		{"openai-evals", `{"input":[{"role":"user","content":{"text":"q"}}]}`, `messages[0]: "content"`},
+		{"lm-eval", `{"doc_id":0,"arguments":{"gen_args_0":{"arg_0":["[{\"role\": \"user\", \"content\": 1}]"],"arg_1":{}}}}`, `messages[0]: "content"`},
 	} {
 		if _, err := project(t, tc.format, tc.file); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s %q: error %v, want %q", tc.format, tc.file, err, tc.want)
@@ -343,6 +348,8 @@ func TestRowsAreSentAsTheyStand(t *testing.T) {
 	rows := `{"id":"a","messages":[{"content":[{"text":"look","type":"text"}],"role":"user"},{"content":"no","role":"assistant"}]}
 {"id":"b","images":["data:1"],"prompt":"what is it?"}
 {"id":"c","messages":[{"content":"sys","role":"system"},{"content":"q","name":"n","role":"user"}]}
+{"id":"d","images":["data:2"],"messages":[{"Content":"not this","content":null,"role":"assistant","tool_calls":[]}]}
+{"id":"e","messages":[{"role":"user"}]}
 `
 	source, err := Dataset{Checks: Checks{Canaries: true, Seed: 1}}.Source(strings.NewReader(rows))
 	if err != nil {
@@ -352,6 +359,8 @@ func TestRowsAreSentAsTheyStand(t *testing.T) {
 		{`{"content":[{"text":"look","type":"text"},{"text":"\n\nBegin the answer with ANVIL_REQ_1_00000 and write no other marker of this kind.","type":"text"}],"role":"user"}`, `{"content":"no","role":"assistant"}`},
 		{`{"content":[{"text":"what is it?","type":"text"},{"text":"\n\nBegin the answer with ANVIL_REQ_1_00001 and write no other marker of this kind.","type":"text"},{"image_url":{"url":"data:1"},"type":"image_url"}],"role":"user"}`},
 		{`{"content":"sys","role":"system"}`, `{"content":"q\n\nBegin the answer with ANVIL_REQ_1_00002 and write no other marker of this kind.","name":"n","role":"user"}`},
+		{`{"Content":"not this","content":[{"text":"\n\nBegin the answer with ANVIL_REQ_1_00003 and write no other marker of this kind.","type":"text"},{"image_url":{"url":"data:2"},"type":"image_url"}],"role":"assistant","tool_calls":[]}`},
+		{`{"content":"\n\nBegin the answer with ANVIL_REQ_1_00004 and write no other marker of this kind.","role":"user"}`},
 	}
 	for i, messages := range want {
 		p := source.At(i)
@@ -371,6 +380,8 @@ func TestRowsAreSentAsTheyStand(t *testing.T) {
 func FuzzProject(f *testing.F) {
 	f.Add("anvil", []byte(`{"id":"1","prompt":"q"}`))
 	f.Add("anvil", []byte(`{"id":"1","messages":[{"role":"user","content":[{"type":"text","text":"q"}]}],"images":["x"]}`))
+	f.Add("anvil", []byte(`{"id":"1","messages":[{"role":"user","content":7}],"images":["x"]}`))
+	f.Add("anvil", []byte(`{"id":"1","messages":[{"role":"assistant"}],"images":["x"]}`))
 	f.Add("sharegpt", []byte(`[{"conversations":[{"from":"human","value":"h"}]}]`))
 	f.Add("openai-evals", []byte(`{"input":"x"}`))
 	f.Add("lm-eval", []byte(`{"doc_id":0,"arguments":{"gen_args_0":{"arg_0":["[{\"role\": \"user\"}]"],"arg_1":{}}}}`))
@@ -385,8 +396,10 @@ func FuzzProject(f *testing.F) {
 		if err := Project("anvil", bytes.NewReader(first.Bytes()), &second); err != nil || first.String() != second.String() {
 			t.Fatalf("projected again: %v\n%s\n%s", err, first.Bytes(), second.Bytes())
 		}
-		if _, err := (Dataset{}).Source(&first); err != nil {
-			t.Fatalf("sent: %v", err)
+		for _, checks := range []Checks{{}, {Canaries: true, Seed: 1}} {
+			if _, err := (Dataset{Checks: checks}).Source(bytes.NewReader(first.Bytes())); err != nil {
+				t.Fatalf("sent: %v", err)
+			}
 		}
 	})
 }

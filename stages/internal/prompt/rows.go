@@ -75,12 +75,9 @@ func (r Row) check() error {
 	case len(r.Messages) > 0 && r.Prompt != nil:
 		return errors.New(`a row has "messages" or "prompt", not both`)
 	}
-	for i, m := range r.Messages {
-		var head struct {
-			Role *string `json:"role"`
-		}
-		if err := json.Unmarshal(m, &head); err != nil || head.Role == nil || *head.Role == "" {
-			return fmt.Errorf(`messages[%d]: want an object with a "role"`, i)
+	for i, raw := range r.Messages {
+		if _, err := readMessage(raw); err != nil {
+			return fmt.Errorf("messages[%d]: %w", i, err)
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"anvil/pipeline/digest"
+	"anvil/pipeline/internal/disk"
 	"anvil/pipeline/prov"
 	"anvil/pipeline/stage"
 )
@@ -106,7 +107,7 @@ func (a *attempt) storeSets() error {
 // another token or key was not the one under which the attempt ran.
 func readClaim(root *os.Root, dir string, started prov.Line) (Claim, error) {
 	var c Claim
-	raw, err := root.ReadFile(filepath.Join(dir, ClaimName))
+	raw, err := disk.ReadFile(root, filepath.Join(dir, ClaimName))
 	if err == nil {
 		err = json.Unmarshal(raw, &c)
 	}

@@ -202,7 +202,7 @@ func (e *execution) continueJournal(ctx context.Context, before Holder, lines []
 	if len(lines) == 0 {
 		return &BaseError{Base: e.id, Reason: "its journal says nothing: it was killed before it began", Remedy: beginAnew}
 	}
-	raw, err := e.folder.disk.Root().ReadFile(prov.ManifestName)
+	raw, err := disk.ReadFile(e.folder.disk.Root(), prov.ManifestName)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"anvil/pipeline/digest"
+	"anvil/pipeline/internal/disk"
 	"anvil/pipeline/plan"
 	"anvil/pipeline/prov"
 	"anvil/pipeline/stage"
@@ -98,10 +99,11 @@ func (n *node) recovers() bool {
 	return err == nil && can
 }
 
-// result reads the attempt's result.json; nil without one.
+// result reads the attempt's result.json; nil without one, and where something
+// stands that no attempt writes.
 func (l leftover) result() ([]byte, error) {
-	raw, err := l.folder.disk.Root().ReadFile(filepath.Join(l.dir, prov.ResultName))
-	if errors.Is(err, fs.ErrNotExist) {
+	raw, err := disk.ReadFile(l.folder.disk.Root(), filepath.Join(l.dir, prov.ResultName))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, disk.ErrIrregular) {
 		return nil, nil
 	}
 	return raw, err

@@ -224,6 +224,28 @@ func TestAKilledAttemptOfAnotherContractStaysLost(t *testing.T) {
 	l.verify(r)
 }
 
+func TestAResumeDoesNotWaitForAPipe(t *testing.T) {
+	// Without its claim nobody knows what a killed attempt was told: nothing is decoded.
+	for name, decoded := range map[string]bool{prov.ResultName: true, ClaimName: false} {
+		t.Run(name, func(t *testing.T) {
+			l, id := killedInMeasure(t)
+			place := filepath.Join(l.dir, prov.RunsFolder, id, "stages/measure/1", name)
+			if err := os.RemoveAll(place); err != nil {
+				t.Fatal(err)
+			}
+			if err := syscall.Mkfifo(place, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			r := l.run(killedPlan(l), Options{Resume: ResumeNewest})
+			wantStates(t, r, "scout=ok/executed measure=ok/executed grade=ok/executed")
+			_, err := os.ReadFile(filepath.Join(filepath.Dir(place), prov.StatementName))
+			if (err == nil) != decoded {
+				t.Errorf("the killed attempt's statement: %v", err)
+			}
+		})
+	}
+}
+
 // losesTheLine makes a run whose measurement published its result, and which
 // ended before the journal's line of it was written.
 func losesTheLine(t *testing.T) (l *lab, p labPlan, id string) {

@@ -1,7 +1,6 @@
 package prov
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -45,20 +44,6 @@ func filesOf(root *os.Root) (files map[string]digest.Digest, others []string, er
 		return nil
 	})
 	return files, others, err
-}
-
-var errIrregular = errors.New("not a regular file")
-
-// readFile is root.ReadFile of a regular file.
-func readFile(root *os.Root, name string) ([]byte, error) {
-	info, err := root.Lstat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: %w", name, errIrregular)
-	}
-	return root.ReadFile(name)
 }
 
 func hashFile(root *os.Root, name string) (d digest.Digest, err error) {

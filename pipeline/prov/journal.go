@@ -104,7 +104,7 @@ func CreateJournal(d *disk.Disk, now func() time.Time) (*Journal, error) {
 // be whole; a last line that a crash left torn is cut off, and a line of event
 // JournalTorn says so.
 func ReopenJournal(d *disk.Disk, now func() time.Time) (*Journal, []Line, error) {
-	text, err := d.Root().ReadFile(JournalName)
+	text, err := disk.ReadFile(d.Root(), JournalName)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fmt.Errorf("read %s: %w", JournalName, err)
 	}

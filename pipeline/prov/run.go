@@ -20,6 +20,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"anvil/pipeline/digest"
+	"anvil/pipeline/internal/disk"
 )
 
 // The files of a run's folder.
@@ -109,7 +110,7 @@ func openDir(dir string) (*Run, error) {
 		return nil, errors.Join(err, root.Close())
 	}
 	r := &Run{ID: filepath.Base(abs), Dir: dir, root: root}
-	b, err := readFile(root, ManifestName)
+	b, err := disk.ReadFile(root, ManifestName)
 	if err == nil {
 		r.manifest = b
 		r.Manifest, err = DecodeManifest(b)
@@ -192,11 +193,11 @@ func (r *Run) Root() *os.Root { return r.root }
 func (r *Run) Close() error { return r.root.Close() }
 
 // ReadFile reads a file below the run's folder.
-func (r *Run) ReadFile(name string) ([]byte, error) { return readFile(r.root, name) }
+func (r *Run) ReadFile(name string) ([]byte, error) { return disk.ReadFile(r.root, name) }
 
 // Journal reads the journal and follows its chain; see ReadJournal.
 func (r *Run) Journal() (Chain, error) {
-	b, err := readFile(r.root, JournalName)
+	b, err := disk.ReadFile(r.root, JournalName)
 	if err != nil {
 		return Chain{}, fmt.Errorf("run %s: %w", r.ID, err)
 	}

@@ -29,7 +29,7 @@ func ReadSmall(path string, buf []byte, limit int64) (b []byte, size int64, err 
 		return failed("stat", err)
 	}
 	if st.Mode&syscall.S_IFMT != syscall.S_IFREG {
-		return failed("read", errors.New("not a regular file"))
+		return failed("read", ErrIrregular)
 	}
 	if st.Size > limit {
 		return nil, st.Size, nil

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,6 +84,23 @@ func TestCopiesOfAnEarlierAttemptAreNoFault(t *testing.T) {
 	r := l.run(p, Options{Resume: first.ID})
 	wantStates(t, r, "scout=ok/executed measure=failed/executed grade=blocked(measure)")
 	l.verify(r)
+}
+
+func TestAFolderInPlaceOfACopyIsNamed(t *testing.T) {
+	l := newLab(t)
+	r := l.run(l.plan("a make"), Options{})
+	copies, err := os.ReadDir(filepath.Join(r.Dir, prov.ArtifactsFolder, "a"))
+	if err != nil || len(copies) == 0 {
+		t.Fatalf("copies %v, %v", copies, err)
+	}
+	name := filepath.Join(r.Dir, prov.ArtifactsFolder, "a", copies[0].Name())
+	if err := errors.Join(os.Remove(name), os.MkdirAll(filepath.Join(name, "below"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	problems := l.problems(r)
+	if len(problems) != 1 || problems[0].Code != prov.CopyChanged || problems[0].Path != "artifacts/a/"+copies[0].Name() {
+		t.Errorf("problems %+v", problems)
+	}
 }
 
 func TestGCDoesNotTakeARunWithoutJournalForNone(t *testing.T) {

@@ -191,8 +191,12 @@ func (v *verifier) copies(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if e.IsDir() || isTemp(path.Base(name)) {
+		if isTemp(path.Base(name)) || e.IsDir() && strings.Count(name, "/") < 2 {
 			return ctx.Err()
+		}
+		if e.IsDir() {
+			v.file(CopyChanged, name, "", "", "a folder, and no copy of an artifact")
+			return fs.SkipDir
 		}
 		if !e.Type().IsRegular() {
 			v.file(CopyChanged, name, "", "", "no regular file, and no copy of an artifact")

@@ -165,6 +165,7 @@ func (p *parser) checkSecrets(e *endpoint, config map[string]any) {
 	if name := config["api_key_env"]; name != nil && shown(name) {
 		tell(e.pointer+"/api_key_env", name)
 	}
+	p.checkFraming(e, config)
 	secret, _ := config["headers_env"].(map[string]any)
 	for _, header := range keys(secret) {
 		if shown(secret[header]) {
@@ -191,6 +192,23 @@ func (p *parser) checkSecrets(e *endpoint, config map[string]any) {
 	tls, _ := config["tls"].(map[string]any)
 	if file, ok := tls["ca_file"].(string); ok {
 		p.checkFile(e.pointer+"/tls/ca_file", file)
+	}
+}
+
+// Headers that frame a request or manage its connection are the client's own.
+var clientHeaders = []string{
+	"connection", "content-length", "expect", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+}
+
+func (p *parser) checkFraming(e *endpoint, config map[string]any) {
+	for _, key := range []string{"headers", "headers_env"} {
+		headers, _ := config[key].(map[string]any)
+		for _, header := range keys(headers) {
+			if slices.Contains(clientHeaders, strings.ToLower(header)) {
+				p.keyProblem(schemas.Join(e.pointer, key, header), "the header is the client's own: it says how a request is framed or what becomes of its connection",
+					"leave it out; connections: new closes one after each request")
+			}
+		}
 	}
 }
 

@@ -78,19 +78,6 @@ func (v *version) String() string {
 	return fmt.Sprintf("HTTP/%d.%d", n>>8, n&0xff)
 }
 
-// OwnHeader finds a header that frames a request or manages its connection: it
-// is the client's own, and none of a plan's may take its place.
-func OwnHeader(h http.Header) (name string, found bool) {
-	for _, name := range []string{
-		"Connection", "Content-Length", "Expect", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-	} {
-		if _, found := h[name]; found {
-			return name, true
-		}
-	}
-	return "", false
-}
-
 func requestHead(cfg Config) []byte {
 	var b bytes.Buffer
 	target := cfg.URL.RequestURI()

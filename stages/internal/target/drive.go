@@ -87,11 +87,6 @@ func (d *Drive) Prepare(ctx context.Context, folder *os.Root, planned int) (err 
 
 // check refuses what would make the phase another one than the plan says.
 func (d *Drive) check() error {
-	if name, ok := load.OwnHeader(d.Target.Header); ok {
-		return fmt.Errorf(
-			"endpoint %s: header %s is the client's own, it says how a request is framed or what becomes of its connection; leave it out of headers (connections: new closes one after each request)",
-			d.Target.Endpoint.Name, name)
-	}
 	if n := d.Target.env.Secrets.Longest(); n > load.MaxSecret {
 		return fmt.Errorf(
 			"endpoint %s: a secret is %d bytes long in one of its spellings (as it is, in JSON, in a URL or in base64); the capture can hide one of at most %d; use a shorter key",

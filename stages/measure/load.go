@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -52,7 +53,7 @@ func (m measure) plan(prompts int, due []int64) (load.Plan, error) {
 		p.Duration = m.Load.Duration.Std()
 	}
 	if prompts >= 0 && p.Requests > prompts {
-		return p, fmt.Errorf("%d requests are planned and the dataset has %d rows over all epochs; raise workload.epochs or lower load.requests", p.Requests, prompts)
+		return p, errors.New(tooFew(p.Requests, prompts)) // the file was changed since the plan was read
 	}
 	if m.Load.closed() {
 		p.Workers = starts(m.Load.Concurrency, int64(m.Load.Ramp))

@@ -95,10 +95,23 @@ func TestADatasetIsNotSentTwice(t *testing.T) {
 	}
 }
 
-// A count is another matter: more than there are is an error before the phase.
+// A count is another matter: more than there are is a problem of the plan, and
+// an error before the phase where the file was changed since.
 func TestMoreRequestsThanRowsAreRefused(t *testing.T) {
-	_, err := dataset(t, "http://127.0.0.1:9/v1", 5, closed(1, 6)).Run(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "raise workload.epochs") {
+	for requests, want := range map[int]int{5: 0, 6: 1} {
+		_, problems := dataset(t, "http://127.0.0.1:9/v1", 5, closed(1, requests)).Resolve()
+		if len(problems) != want || want > 0 && (problems[0].Pointer != "/load/requests" || !strings.Contains(problems[0].Hint, "raise workload.epochs")) {
+			t.Errorf("%d requests: problems %+v", requests, problems)
+		}
+	}
+	twice := dataset(t, "http://127.0.0.1:9/v1", 5, closed(1, 10))
+	twice.With["workload"].(map[string]any)["epochs"] = 2
+	if _, problems := twice.Resolve(); len(problems) > 0 {
+		t.Errorf("two epochs: problems %+v", problems)
+	}
+	changed := dataset(t, "http://127.0.0.1:9/v1", 5, closed(1, 5))
+	changed.Files["/workload/file"] = kindtest.Artifact(prompt.RowSchema, "d.jsonl", []byte(`{"id":"r0","prompt":"q"}`))
+	if _, err := changed.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "the dataset has 1 rows") {
 		t.Errorf("error %v", err)
 	}
 }

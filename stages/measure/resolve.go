@@ -2,6 +2,7 @@ package measure
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"anvil/pipeline/stage"
@@ -12,9 +13,10 @@ import (
 // resolve sets what comes from the plan and from other stages, and refuses what
 // is not built yet: a key that would be ignored is worse than a problem.
 func resolve(r *stage.Resolution) {
-	prompt.Resolve(r, "/workload", "measure")
+	prompts := prompt.Resolve(r, "/workload", "measure")
 	resolveSampling(r)
 	resolveStop(r)
+	resolveScarce(r, prompts)
 	resolveCache(r)
 	refuseUnbuilt(r)
 }
@@ -47,6 +49,19 @@ func resolveStop(r *stage.Resolution) {
 	}
 	resolveRamp(r, load)
 	resolveTrace(r, load)
+}
+
+// resolveScarce refuses more requests than there are prompts (-1: no end): the
+// same row asked again would find the engine's cache warm.
+func resolveScarce(r *stage.Resolution, prompts int) {
+	load, _ := r.With["load"].(map[string]any)
+	if n := number(load["requests"]); prompts >= 0 && n > float64(prompts) {
+		r.Problem("/load/requests", tooFew(int(n), prompts), "raise workload.epochs or lower load.requests")
+	}
+}
+
+func tooFew(requests, prompts int) string {
+	return fmt.Sprintf("%d requests are planned and the dataset has %d rows over all epochs", requests, prompts)
 }
 
 func resolveRamp(r *stage.Resolution, load map[string]any) {

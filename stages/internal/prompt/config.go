@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -68,11 +69,12 @@ func shuffler(seed int64) *rand.Rand {
 }
 
 // Resolve sets what of a workload comes from the plan, at pointer in the
-// configuration of a stage, and reports what the schema cannot say.
-func Resolve(r *stage.Resolution, pointer, stream string) {
+// configuration of a stage, and reports what the schema cannot say. It returns
+// how many prompts there are, -1 where that has no end or is not known yet.
+func Resolve(r *stage.Resolution, pointer, stream string) int {
 	w, ok := r.With["workload"].(map[string]any)
 	if !ok {
-		return
+		return -1
 	}
 	if s, set := w["seed"]; !set || s == nil {
 		w["seed"] = json.Number(strconv.FormatInt(r.Plan.Seed, 10))
@@ -82,10 +84,11 @@ func Resolve(r *stage.Resolution, pointer, stream string) {
 		w["stream"] = stream
 		resolveSize(r, pointer, w)
 	case "dataset":
-		resolveFile(r, pointer, w)
+		return resolveFile(r, pointer, w)
 	case "sessions":
 		r.Problem(pointer+"/source", "conversations of several turns are not built yet", `use "synthetic" or "dataset"`)
 	}
+	return -1
 }
 
 func resolveSize(r *stage.Resolution, pointer string, w map[string]any) {
@@ -109,24 +112,37 @@ func resolveSize(r *stage.Resolution, pointer string, w map[string]any) {
 
 // resolveFile looks at the rows while the plan is read, so that a bad one is
 // found before anything runs. A file that cannot be opened is the plan's to report.
-func resolveFile(r *stage.Resolution, pointer string, w map[string]any) {
+func resolveFile(r *stage.Resolution, pointer string, w map[string]any) int {
 	format, _ := w["format"].(string)
 	if !KnownFormat(format) {
 		r.Problem(pointer+"/format", fmt.Sprintf("format %q is not built yet", format), "use anvil, sharegpt, lm-eval, openai-evals or promptfoo")
-		return
+		return -1
 	}
 	path, _ := w["file"].(string)
 	if r.Open == nil || path == "" {
-		return
+		return -1
 	}
 	file, err := r.Open(path)
 	if err != nil {
-		return
+		return -1
 	}
 	defer file.Close()
-	if err := Project(format, file, io.Discard); err != nil {
+	var rows lineCount
+	if err := Project(format, file, &rows); err != nil {
 		r.Problem(pointer+"/file", path+": "+err.Error(), "")
+		return -1
 	}
+	epochs, _ := w["epochs"].(json.Number)
+	n, _ := epochs.Int64()
+	return int(rows) * int(max(n, 1))
+}
+
+// lineCount counts the rows of a projection, which end with a line feed each.
+type lineCount int
+
+func (n *lineCount) Write(p []byte) (int, error) {
+	*n += lineCount(bytes.Count(p, []byte("\n")))
+	return len(p), nil
 }
 
 // ProjectWorkload is what a stage whose "with" holds a workload keeps of its

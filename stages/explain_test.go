@@ -34,7 +34,7 @@ var explained = map[string]string{
 		{"id": "measure", "uses": "measure", "with": {"endpoint": "t", "load": {"mode": "closed", "concurrency": 1, "requests": 4}}},
 		{"id": "changed", "uses": "measure", "with": {"endpoint": "t", "load": {"mode": "closed", "concurrency": 1, "requests": 4}}}]}`,
 	"closed": `{"endpoints": {"t": {}}, "stages": [
-		{"id": "measure", "uses": "measure", "with": {"endpoint": "t", "load": {"mode": "closed", "concurrency": 1, "requests": 4}, "workload": {"source": "dataset", "file": "a.jsonl"}}}]}`,
+		{"id": "measure", "uses": "measure", "with": {"endpoint": "t", "load": {"mode": "closed", "concurrency": 1, "requests": 4}, "workload": {"source": "dataset", "file": "a.jsonl", "epochs": 9}}}]}`,
 	"constant": `{"endpoints": {"t": {"base_url": "http://127.0.0.1:9/v1", "model": "m"}}, "stages": [
 		{"id": "measure", "uses": "measure", "with": {"endpoint": "t", "load": {"mode": "open", "arrival": "constant", "rate": 1, "duration": "1s"}}}]}`,
 	"gamma": `{"endpoints": {"t": {}}, "stages": [
@@ -69,7 +69,7 @@ func graded(with string) string {
 var together = map[string]any{
 	"measure/load/mode":                   map[string]any{"mode": "open", "arrival": "poisson", "rate": 2, "requests": 4},
 	"measure/workload/source":             map[string]any{"source": "synthetic"},
-	"measure/workload/format":             map[string]any{"source": "dataset", "file": "c.jsonl", "format": "openai-evals"},
+	"measure/workload/format":             map[string]any{"source": "dataset", "file": "c.jsonl", "format": "openai-evals", "epochs": 9},
 	"measure/load/trace/format":           map[string]any{"file": "a.csv", "format": "burstgpt"},
 	"scout/workload/source":               map[string]any{"source": "dataset", "file": "a.jsonl"},
 	"scout/workload/shared_prefix_tokens": map[string]any{"source": "synthetic", "cache_mode": "shared", "shared_prefix_tokens": 5},
@@ -185,7 +185,11 @@ func newChanger(t *testing.T, source string, tried map[string]bool) *changer {
 	t.Cleanup(func() { s.Close() })
 	c := &changer{
 		t: t, file: filepath.Join(dir, "plan.yaml"), source: source, kinds: stage.Set{}, words: words(t), tried: tried,
-		x: &pipeline.Executor{Workspace: dir, Store: s, Tool: func() (stage.Tool, error) { return stage.Tool{Version: "test"}, nil }},
+		x: &pipeline.Executor{
+			Workspace: dir, Store: s, Tool: func() (stage.Tool, error) { return stage.Tool{Version: "test"}, nil },
+			// The locks of endpoints lie here too: another run of these tests beside this one is no concern.
+			LookupEnv: func(name string) (string, bool) { return dir, name == "XDG_RUNTIME_DIR" },
+		},
 	}
 	for name, k := range stages.All() {
 		c.kinds[name] = standIn{k}

@@ -42,7 +42,10 @@ func (a *app) showRun(ctx context.Context, s *store.Store, p *plan.Plan, run *pi
 			writeRecordTable(a.stdout, final)
 			fmt.Fprintf(a.stdout, "\nrecord %s\n       %s\n", line(final.ID), line(run.Record.Path))
 		}
-	} else { // a record would hold the plan's own
+	} else { // a record would hold the plan's own limitations
+		if err := a.writeVerdicts(ctx, s, run); err != nil {
+			fmt.Fprintf(a.stderr, "anvil: %s\n", line(err.Error()))
+		}
 		writeLimitations(a.stdout, run.Limitations.Union(p.Limitations))
 	}
 	fmt.Fprintf(a.stdout, "run    %s %s\n", line(run.ID), okWith(run.Status, findings))

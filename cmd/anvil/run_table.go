@@ -16,14 +16,19 @@ import (
 // headline are the metrics of the table that ends a run, in its order.
 var headline = []string{
 	"ttft_p50_ms", "ttft_p95_ms", "time_to_first_output_p50_ms", "tpot_p50_ms", "e2e_p50_ms", "e2e_p95_ms",
-	"output_tokens_per_s", "requests_per_s", "error_rate",
+	"output_tokens_per_s", "requests_per_s", goodput, "error_rate",
 }
+
+// goodput is shown only of a cell that has objectives.
+const goodput = "goodput_per_s"
+
+const simulatedBanner = "\nSIMULATED: the engine is anvil's embedded simulator; no figure below describes hardware or a language model."
 
 // writeRecordTable shows what a final record says: per cell the accounting, the
 // correctness and the headline metrics, then every limitation.
 func writeRecordTable(w io.Writer, r *record.Final) {
 	if r.EvidenceMode == "controlled" {
-		fmt.Fprintln(w, "\nSIMULATED: the engine is anvil's embedded simulator; no figure below describes hardware or a language model.")
+		fmt.Fprintln(w, simulatedBanner)
 	}
 	if r.Status != "completed" {
 		fmt.Fprintf(w, "\n%s: the measurement did not reach its end.\n", strings.ToUpper(r.Status))
@@ -65,6 +70,9 @@ func writeMetrics(w io.Writer, all []record.Metric) {
 			continue
 		}
 		m := all[i]
+		if m.ID == goodput && m.Value == nil && m.Samples == 0 {
+			continue
+		}
 		shown = append(shown, m)
 		intervals = intervals || m.Interval != nil
 		if m.Value != nil && m.IntervalReason != nil {

@@ -274,10 +274,7 @@ func (b *bound) addLeaf(in prov.Input) {
 // evidence is decoded when it was asked for, and only if it is what the plan
 // asks for now: else a *BaseError says in what it differs.
 func (e *execution) settleInBase(ctx context.Context, n *node, b *bound) (s *standing, err error) {
-	if e.opt.DryRun || e.base.gone || e.base.ended || e.base.stages[n.ID].Status != prov.Lost {
-		return nil, nil
-	}
-	if !e.opt.AcceptAborted && !e.base.hasResult(n) {
+	if e.opt.DryRun || !e.lostInBase(n) {
 		return nil, nil
 	}
 	e.settling.Lock() // one stage after the other: they share the folder's lock
@@ -310,6 +307,44 @@ func (e *execution) settleInBase(ctx context.Context, n *node, b *bound) (s *sta
 		}
 	}
 	return e.settleLeft(ctx, n, left)
+}
+
+// lostInBase tells whether the base left a stage that can be settled.
+func (e *execution) lostInBase(n *node) bool {
+	return !e.base.gone && !e.base.ended && e.base.stages[n.ID].Status == prov.Lost && (e.opt.AcceptAborted || e.base.hasResult(n))
+}
+
+// wouldSettle tells a dry run, which writes nothing, whether a run would settle
+// a stage of its base. What the stage's outcome is then is not known yet.
+func (e *execution) wouldSettle(ctx context.Context, n *node, b *bound) (would bool, err error) {
+	if !e.opt.DryRun || !e.lostInBase(n) {
+		return false, nil
+	}
+	if e.base.hasResult(n) {
+		return true, nil
+	}
+	d, err := disk.Open(e.base.dir, nil)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	text, err := disk.ReadFile(d.Root(), prov.JournalName)
+	if err != nil {
+		return false, err
+	}
+	chain, err := prov.ReadJournal(text)
+	if err != nil {
+		return false, err
+	}
+	numbers, err := attemptNumbers(d.Root(), n.Dir)
+	if err != nil || len(numbers) == 0 || !n.recovers() {
+		return false, err
+	}
+	left := leftoverOf(&folder{disk: d}, e.base.run, chain.Lines, n, slices.Max(numbers))
+	if _, err := left.claim(n); err != nil {
+		return false, nil //nolint:nilerr // then nothing of it can be decoded, and the run says why
+	}
+	return true, e.asksForTheSame(ctx, n, b, left)
 }
 
 // hasResult tells whether the last attempt of a stage published a result; the

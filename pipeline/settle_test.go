@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -222,6 +223,34 @@ func TestAKilledAttemptOfAnotherContractStaysLost(t *testing.T) {
 		t.Errorf("warnings are %q, want one that names the contract", texts)
 	}
 	l.verify(r)
+}
+
+// A dry run writes nothing, and yet says what a run would do.
+func TestADryRunSaysThatAKilledAttemptWouldServe(t *testing.T) {
+	l, id := killedInMeasure(t)
+	before := l.everyFile(id)
+	opt := Options{From: []string{"grade"}, Base: id, AcceptAborted: true, DryRun: true}
+	r, err := l.x.Run(t.Context(), killedPlan(l).Plan, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range r.Decisions {
+		got = append(got, fmt.Sprintf("%s %s %s", d.ID, d.Will, d.Reason))
+	}
+	if want := []string{"scout take_over base", "measure take_over base", "grade execute upstream"}; !slices.Equal(got, want) {
+		t.Errorf("decisions %q, want %q", got, want)
+	}
+	if diff := cmp.Diff(before, l.everyFile(id)); diff != "" {
+		t.Errorf("the base was written to:\n%s", diff)
+	}
+	if _, err := l.x.Run(t.Context(), killedPlan(l).with("measure", `{"concurrency": 4}`).Plan, opt); err == nil || !strings.Contains(err.Error(), "something else than its killed attempt") {
+		t.Errorf("another plan: %v", err)
+	}
+	opt.AcceptAborted = false
+	if _, err := l.x.Run(t.Context(), killedPlan(l).Plan, opt); err == nil || !strings.Contains(err.Error(), "no result") {
+		t.Errorf("not asked for: %v", err)
+	}
 }
 
 func TestAResumeDoesNotWaitForAPipe(t *testing.T) {

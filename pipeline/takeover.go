@@ -107,7 +107,10 @@ func (e *execution) decideFromBase(ctx context.Context, n *node) error {
 		return leave(err.Error(), nil)
 	}
 	if s == nil {
-		s, err = e.settleInBase(ctx, n, b)
+		var would bool
+		if s, err = e.settleInBase(ctx, n, b); err == nil {
+			would, err = e.wouldSettle(ctx, n, b)
+		}
 		if other, ok := errors.AsType[*BaseError](err); ok {
 			return leave(other.Reason, other.Differences)
 		}
@@ -116,6 +119,10 @@ func (e *execution) decideFromBase(ctx context.Context, n *node) error {
 		}
 		if err != nil {
 			return err
+		}
+		if would {
+			n.decision = decision{will: WillTakeOver, reason: FromBase, bound: b}
+			return nil
 		}
 	}
 	if s == nil && e.base.gone {

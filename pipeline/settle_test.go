@@ -248,7 +248,8 @@ func TestADryRunSaysThatAKilledAttemptWouldServe(t *testing.T) {
 		t.Errorf("another plan: %v", err)
 	}
 	opt.AcceptAborted = false
-	if _, err := l.x.Run(t.Context(), killedPlan(l).Plan, opt); err == nil || !strings.Contains(err.Error(), "no result") {
+	_, err = l.x.Run(t.Context(), killedPlan(l).Plan, opt)
+	if base, ok := errors.AsType[*BaseError](err); !ok || base.Reason != "its process was killed there" || !strings.Contains(base.Hint(), "--accept-aborted") {
 		t.Errorf("not asked for: %v", err)
 	}
 }

@@ -74,15 +74,19 @@ func (e *execution) askedThen(ctx context.Context, n *node, s *standing, b *boun
 	return then, true, nil
 }
 
+// acceptAborted is what helps where partial evidence is all that there is.
+const acceptAborted = "run the whole plan, name another run with --base, or add --accept-aborted, which stands on the partial evidence and says so"
+
 // decideFromBase decides a stage that is to be taken over from the base run.
 func (e *execution) decideFromBase(ctx context.Context, n *node) error {
+	var remedy string
 	leave := func(reason string, diffs []Difference) error {
 		if n.role == ifInBase {
 			n.decision = decision{will: WillLeave, reason: FromBase}
 			n.outcome = outcome{status: prov.Skipped, reason: reason}
 			return nil
 		}
-		return &BaseError{Base: e.base.id(), Stage: n.ID, Reason: reason, Differences: diffs}
+		return &BaseError{Base: e.base.id(), Stage: n.ID, Reason: reason, Differences: diffs, Remedy: remedy}
 	}
 	s, kept, err := e.taken(n.ID)
 	if broken, ok := errors.AsType[*BrokenError](err); ok && n.spec.Class == stage.Pure {
@@ -128,11 +132,18 @@ func (e *execution) decideFromBase(ctx context.Context, n *node) error {
 	if s == nil && e.base.gone {
 		return leave("it was removed before the stage was taken over from it", nil)
 	}
+	if s == nil && e.base.stages[n.ID].Status == prov.Lost && !e.opt.AcceptAborted && n.recovers() {
+		remedy = acceptAborted
+		return leave("its process was killed there", nil)
+	}
 	if s == nil {
 		return leave("it has no result of it", nil)
 	}
 	expected := s.res.Status == prov.Aborted && e.opt.AcceptAborted
 	if s.res.Status != prov.OK && !expected {
+		if s.res.Status == prov.Aborted {
+			remedy = acceptAborted
+		}
 		return leave(fmt.Sprintf("the stage is %s there", s.res.Status), nil)
 	}
 	b, fits, err := e.askedThen(ctx, n, s, b)

@@ -18,7 +18,7 @@ import (
 
 // servingContract is the version of what this file makes: it enters every
 // evaluator_sha256.
-const servingContract = 2
+const servingContract = 3
 
 // A ServingCellConfig asks for serving-cell.json; nulls stand for what the
 // deployment claims or the evidence shows.

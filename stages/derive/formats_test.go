@@ -57,6 +57,7 @@ type servingCell struct {
 		Peak       *int   `json:"observed_peak_inflight"`
 		Transport  int    `json:"transport_successes"`
 		Accounting string `json:"token_accounting"`
+		Least      *int64 `json:"actual_input_tokens_min"`
 	} `json:"performance"`
 	Counts struct {
 		Declared int            `json:"declared"`
@@ -134,6 +135,30 @@ func TestServingCellIsCompletedWhenAllWasGraded(t *testing.T) {
 	tokens := 5 + 6 + 7 + 8 + 9 + 10 + 7 + 12
 	if m := c.Metrics[0]; m.Value == nil || *m.Value != float64(tokens)/4 {
 		t.Errorf("throughput %v, want %d tokens in 4 s", m.Value, tokens)
+	}
+}
+
+// A request that was begun and lacks its usage may have made tokens; one that
+// never began made none.
+func TestOnlyRequestsThatBeganCanLackUsage(t *testing.T) {
+	for outcome, known := range map[record.Outcome]bool{record.OutcomeClientAbort: false, record.OutcomeClientShed: true, record.OutcomeNotStarted: true} {
+		_, p, _ := servingLab(t, func(_ map[string]any, rows []record.Attempt) {
+			for i := range rows {
+				if rows[i].Index == 6 {
+					rows[i] = failed(6, "case-06", 3000*ms, outcome)
+					if known {
+						rows[i].T = record.Stamps{Due: rows[i].T.Due}
+					}
+				}
+			}
+		})
+		c := readServingCell(t, p)
+		if got := c.Metrics[0].Value != nil; got != known || c.Metrics[0].Samples != 7 {
+			t.Errorf("%s: a throughput is stated: %v, of %d samples", outcome, got, c.Metrics[0].Samples)
+		}
+		if got := c.Performance.Least != nil; got != known {
+			t.Errorf("%s: input tokens are stated: %v", outcome, got)
+		}
 	}
 }
 

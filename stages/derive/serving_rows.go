@@ -20,7 +20,7 @@ type servingRow struct {
 // servingRow takes an attempt as it is without grades; its verdict comes later.
 func (c *cell) servingRow(a *record.Attempt) servingRow {
 	r := servingRow{index: a.Index, prompt: a.PromptSHA256}
-	r.Outcome = ungraded(a.Outcome)
+	r.Outcome, r.Observed = ungraded(a.Outcome), a.T.Start != nil
 	r.Answered = answered(a.Outcome)
 	r.ModelVerified = a.Model != nil && *a.Model == c.header.Endpoint.Model
 	r.InputTokens, r.OutputTokens = a.Usage.Input, a.Usage.Output

@@ -52,6 +52,7 @@ type ServingDeployment struct {
 // A ServingCellCase is one declared request.
 type ServingCellCase struct {
 	Outcome          string   // pass, fail, error, timeout, not_run
+	Observed         bool     // the client began it, whatever became of it; not one that was shed or never came up
 	ModelVerified    bool     // the answer named the model that was asked for
 	Answered         bool     // in time, correct or not
 	DurationMS       *float64 // of failures too
@@ -307,14 +308,17 @@ func (in *ServingCellInput) performance() jsontree.Obj {
 	}
 }
 
-// inputTokens are the extremes of the server's usage, null if any is missing.
+// inputTokens are the extremes of the server's usage, null if that of any
+// observed request is missing.
 func (in *ServingCellInput) inputTokens() (low, high any) {
 	var all []int64
 	for _, k := range in.Cases {
-		if k.InputTokens == nil {
+		switch {
+		case k.InputTokens != nil:
+			all = append(all, *k.InputTokens)
+		case k.Observed:
 			return nil, nil
 		}
-		all = append(all, *k.InputTokens)
 	}
 	if len(all) == 0 {
 		return nil, nil
@@ -375,7 +379,7 @@ func (in *ServingCellInput) throughput() (value any, samples int) {
 		case k.OutputTokens != nil:
 			tokens += *k.OutputTokens
 			samples++
-		case k.Outcome != "not_run":
+		case k.Observed:
 			all = false
 		}
 	}

@@ -51,7 +51,7 @@ func (a *app) provenanceShow(ctx context.Context, name string) error {
 		return broken(err)
 	}
 	var r rederiver
-	report, err := prov.Verify(ctx, run, s, prov.VerifyOptions{Rederive: r.again})
+	report, err := prov.Verify(ctx, run, s, r.options())
 	if err != nil {
 		return broken(err)
 	}
@@ -80,7 +80,7 @@ func (a *app) provenanceVerify(ctx context.Context, name string) error {
 	}
 	defer s.Close()
 	var r rederiver
-	report, err := prov.Verify(ctx, run, s, prov.VerifyOptions{Rederive: r.again})
+	report, err := prov.Verify(ctx, run, s, r.options())
 	if err != nil {
 		return broken(err)
 	}
@@ -111,6 +111,8 @@ func (a *app) provenanceVerify(ctx context.Context, name string) error {
 // place says where a problem is: the file, else the artifact, else the run.
 func place(p prov.Problem) string {
 	switch {
+	case p.Code == prov.NotRederived && p.Name != "":
+		return p.Name // artifact and pointer
 	case p.Path != "":
 		return p.Path
 	case p.Name != "":

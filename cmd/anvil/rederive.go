@@ -3,39 +3,65 @@ package main
 import (
 	"context"
 
+	"anvil/pipeline/digest"
 	"anvil/pipeline/prov"
 	"anvil/pipeline/stage"
 	"anvil/stages/derive"
+	"anvil/stages/record"
 )
 
-// rederive is what provenance verify asks of a final record: the same function
-// that the kind validate runs.
-func rederive(ctx context.Context, rec stage.Artifact, closure stage.Closure) (int, []prov.Problem, error) {
+// A rederiver is what provenance verify asks of what a run published: of a final
+// record the same function that the kind validate runs, of the rest the rules of
+// its kind. It remembers what it has looked at.
+type rederiver struct {
+	asked bool // for a record
+	seen  map[digest.Digest]bool
+}
+
+func (r *rederiver) options() prov.VerifyOptions {
+	return prov.VerifyOptions{Rederive: r.again, Check: r.check}
+}
+
+func (r *rederiver) again(ctx context.Context, rec stage.Artifact, closure stage.Closure) (int, []prov.Problem, error) {
+	r.asked = true
 	report, err := derive.Validate(ctx, rec, closure)
 	if err != nil {
 		return 0, nil, err
 	}
-	problems := make([]prov.Problem, len(report.Problems))
-	for i, p := range report.Problems {
-		problems[i] = prov.Problem{
-			Code: prov.NotRederived, Stage: rec.Stage, Name: p.Artifact + p.Pointer,
+	if r.seen == nil {
+		r.seen = map[digest.Digest]bool{}
+	}
+	for a := range closure.All() {
+		r.seen[a.SHA256] = true
+	}
+	return report.Level, problemsOf(rec, report.Problems), nil
+}
+
+func (r *rederiver) check(ctx context.Context, a stage.Artifact) (int, []prov.Problem, error) {
+	if r.seen[a.SHA256] {
+		return record.LevelRederived, nil, nil
+	}
+	level, problems := record.LevelRederived, derive.CheckAlone(ctx, a)
+	for _, p := range problems {
+		level = min(level, p.Level-1)
+	}
+	return level, problemsOf(a, problems), ctx.Err()
+}
+
+func problemsOf(a stage.Artifact, found []record.ValidationProblem) []prov.Problem {
+	out := make([]prov.Problem, len(found))
+	for i, p := range found {
+		out[i] = prov.Problem{
+			Code: prov.NotRederived, Stage: a.Stage, Name: p.Artifact + p.Pointer,
 			Expected: oneLine(p.Computed), Found: oneLine(p.Stored), Text: p.Rule + ": " + p.Text,
 		}
 	}
-	return report.Level, problems, nil
-}
-
-// A rederiver remembers whether there was a record to derive again.
-type rederiver struct{ asked bool }
-
-func (r *rederiver) again(ctx context.Context, rec stage.Artifact, closure stage.Closure) (int, []prov.Problem, error) {
-	r.asked = true
-	return rederive(ctx, rec, closure)
+	return out
 }
 
 // levelText says what a level means for the run that was verified.
 func (r *rederiver) levelText(level int) string {
-	if level == 3 && !r.asked {
+	if level == record.LevelRederived && !r.asked {
 		return "intact and consistent; the run made no record, so there was nothing to derive again"
 	}
 	return levelText(level)

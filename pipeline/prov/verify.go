@@ -43,7 +43,15 @@ type VerifyOptions struct {
 	// closure. The command line gives the function that validate runs. Without
 	// it a run that made a record stays at level 2.
 	Rederive RederiveFunc
+	// Check, which may be nil, holds any other artifact that the run published
+	// against the rules of its kind.
+	Check CheckFunc
 }
+
+// A CheckFunc returns what is wrong with one artifact by the rules of its kind,
+// and the level that is left then; stage, name and path of a problem may be
+// left empty. It may pass over one that a record was derived from before.
+type CheckFunc func(ctx context.Context, a stage.Artifact) (level int, problems []Problem, err error)
 
 // A RederiveFunc computes a record again from what it stands on: level 3 when
 // everything is equal, less with the problems; stage, name and path of a
@@ -108,7 +116,13 @@ func (v *verifier) verify(ctx context.Context, opt VerifyOptions) error {
 			return err
 		}
 	}
-	return v.rederive(ctx, opt.Rederive)
+	if v.report.Level < 2 {
+		return nil // only what is intact and consistent is worth a look inside
+	}
+	if err := v.rederive(ctx, opt.Rederive); err != nil {
+		return err
+	}
+	return v.checkOthers(ctx, opt.Check)
 }
 
 // journal reads the journal and compares its end with run.json. A run that was

@@ -8,12 +8,50 @@ import (
 	"anvil/pipeline/stage"
 )
 
-// rederive computes every record that the run published again. It does so
-// only from evidence that is intact and consistent.
+// rederive computes every record that the run published again.
 func (v *verifier) rederive(ctx context.Context, again RederiveFunc) error {
-	if v.report.Level < 2 {
+	return v.eachPublished(ctx, func(id string, o Output, from *From) error {
+		if o.Schema != RecordSchema {
+			return nil
+		}
+		if again == nil {
+			v.report.Level = min(v.report.Level, 2)
+			return nil
+		}
+		record := v.artifact(ctx, id, o, from)
+		closure, err := NewClosure(ctx, v.r, record, from)
+		if err != nil {
+			return err
+		}
+		level, problems, err := again(ctx, record, closure)
+		if err != nil {
+			return fmt.Errorf("derive %s/%s again: %w", id, o.Name, err)
+		}
+		v.found(id, o, level, problems)
+		return nil
+	})
+}
+
+// checkOthers holds what is no record against the rules of its kind.
+func (v *verifier) checkOthers(ctx context.Context, check CheckFunc) error {
+	if check == nil {
 		return nil
 	}
+	return v.eachPublished(ctx, func(id string, o Output, from *From) error {
+		if o.Schema == RecordSchema {
+			return nil
+		}
+		level, problems, err := check(ctx, v.artifact(ctx, id, o, from))
+		if err != nil {
+			return fmt.Errorf("check %s/%s: %w", id, o.Name, err)
+		}
+		v.found(id, o, level, problems)
+		return nil
+	})
+}
+
+// eachPublished visits every artifact that the run published once.
+func (v *verifier) eachPublished(ctx context.Context, visit func(id string, o Output, from *From) error) error {
 	done := map[digest.Digest]bool{}
 	for _, st := range v.m.Stages {
 		if st.ResultSHA256 == nil {
@@ -25,12 +63,11 @@ func (v *verifier) rederive(ctx context.Context, again RederiveFunc) error {
 			return err
 		}
 		for _, o := range outputs {
-			if o.Schema != RecordSchema || done[o.SHA256] {
+			if done[o.SHA256] {
 				continue
 			}
 			done[o.SHA256] = true
-			from := &From{Run: res.Run, Stage: res.Stage, Name: o.Name, Result: *st.ResultSHA256}
-			if err := v.again(ctx, again, st.ID, o, from); err != nil {
+			if err := visit(st.ID, o, &From{Run: res.Run, Stage: res.Stage, Name: o.Name, Result: *st.ResultSHA256}); err != nil {
 				return err
 			}
 		}
@@ -38,25 +75,17 @@ func (v *verifier) rederive(ctx context.Context, again RederiveFunc) error {
 	return nil
 }
 
-func (v *verifier) again(ctx context.Context, again RederiveFunc, id string, o Output, from *From) error {
-	if again == nil {
-		v.report.Level = min(v.report.Level, 2)
-		return nil
-	}
+func (v *verifier) artifact(ctx context.Context, id string, o Output, from *From) stage.Artifact {
 	set, err := v.r.Set(ctx, o.Limitations)
 	if err != nil {
-		// The set that the record has in this run may be no object of its own.
+		// The set that it has in this run may be no object of its own.
 		set = v.results[from.Result].Limitations
 	}
-	record := stage.NewArtifact(o.Ref, id, o.Name, v.vault, set)
-	closure, err := NewClosure(ctx, v.r, record, from)
-	if err != nil {
-		return err
-	}
-	level, problems, err := again(ctx, record, closure)
-	if err != nil {
-		return fmt.Errorf("derive %s/%s again: %w", id, o.Name, err)
-	}
+	return stage.NewArtifact(o.Ref, id, o.Name, v.vault, set)
+}
+
+// found takes over what a look inside found, at its place where none is named.
+func (v *verifier) found(id string, o Output, level int, problems []Problem) {
 	for _, p := range problems {
 		if p.Stage == "" {
 			p.Stage = id
@@ -73,5 +102,4 @@ func (v *verifier) again(ctx context.Context, again RederiveFunc, id string, o O
 		v.report.add(p)
 	}
 	v.report.Level = min(v.report.Level, level)
-	return nil
 }

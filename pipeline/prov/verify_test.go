@@ -221,6 +221,31 @@ func TestVerifyDerivesEveryRecordAgain(t *testing.T) {
 	}
 }
 
+// What no record stands on is held against the rules of its kind all the same.
+func TestVerifyChecksWhatIsNoRecord(t *testing.T) {
+	bp := demo()
+	bp.nodes[3].record = true
+	b := build(t, bp)
+	var seen []string
+	rep, err := prov.Verify(t.Context(), b.open(t), b.store, prov.VerifyOptions{
+		Rederive: func(context.Context, stage.Artifact, stage.Closure) (int, []prov.Problem, error) { return 3, nil, nil },
+		Check: func(_ context.Context, a stage.Artifact) (int, []prov.Problem, error) {
+			seen = append(seen, a.Stage+" "+string(a.Schema))
+			if a.Stage == "measure" {
+				return 1, []prov.Problem{{Text: "a rule"}}, nil
+			}
+			return 3, nil, nil
+		},
+	})
+	must(t, err)
+	if slices.Contains(seen, "summarize "+prov.RecordSchema) || len(seen) != 9 {
+		t.Errorf("looked at what %q published, want all but the record", seen)
+	}
+	if rep.OK || rep.Level != 1 || len(rep.Problems) == 0 || rep.Problems[0].Stage != "measure" || rep.Problems[0].Code != prov.NotRederived {
+		t.Errorf("report %+v", rep)
+	}
+}
+
 func names(rep *prov.Report, name string) bool {
 	return slices.ContainsFunc(rep.Problems, func(p prov.Problem) bool { return p.Path == name })
 }

@@ -2,6 +2,7 @@ package derive
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -31,14 +32,29 @@ func (v *validation) readAll() {
 			err = v.readLeaf(a)
 		}
 		v.out.Artifacts++
-		var mismatch *digest.MismatchError
-		switch {
-		case errors.As(err, &mismatch):
-			v.problem(record.LevelIntact, a, "", "digest", mismatch.Got, mismatch.Want, "%v", mismatch)
-		case err != nil:
-			v.problem(record.LevelIntact, a, "", "unreadable", nil, nil, "%v", err)
-		}
+		v.unread(a, err)
 	}
+}
+
+// unread notes what kept an artifact from being read to its end.
+func (v *validation) unread(a stage.Artifact, err error) {
+	var mismatch *digest.MismatchError
+	switch {
+	case errors.As(err, &mismatch):
+		v.problem(record.LevelIntact, a, "", "digest", mismatch.Got, mismatch.Want, "%v", mismatch)
+	case err != nil:
+		v.problem(record.LevelIntact, a, "", "unreadable", nil, nil, "%v", err)
+	}
+}
+
+// CheckAlone holds an artifact on which no record stands against the rules of
+// its kind; without rules nothing is wrong with it.
+func CheckAlone(ctx context.Context, a stage.Artifact) []record.ValidationProblem {
+	v := &validation{ctx: ctx, rec: a}
+	if ownDocument(a) || recordKind(a.Schema) {
+		v.unread(a, v.readStream(a))
+	}
+	return v.out.Problems
 }
 
 // recordKind tells whether package record has rules for the schema.

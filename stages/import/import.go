@@ -22,7 +22,7 @@ import (
 
 // Kind is import.
 var Kind = stage.Define(stage.Spec{
-	Name: "import", Contract: 1, Config: "anvil.import-config/v1", Class: stage.Pure,
+	Name: "import", Contract: 2, Config: "anvil.import-config/v1", Class: stage.Pure,
 	Resolve: resolve,
 	Outputs: func(with map[string]any) []stage.Port {
 		name, _ := with["name"].(string)
@@ -68,20 +68,21 @@ func resolve(r *stage.Resolution) {
 // recognise finds the schema of a file by its content, so that ports can be
 // bound before anything runs.
 func recognise(r *stage.Resolution, file string) {
-	if id, ok := r.With["schema"].(string); ok && id != "" {
-		return
-	}
 	f, err := r.Open(file)
 	if err != nil {
 		return // the plan reports a file that is not there at its place
 	}
 	defer f.Close()
 	id, err := record.Recognise(f)
-	if err != nil {
+	said, _ := r.With["schema"].(string)
+	switch {
+	case said == "" && err != nil:
 		r.Problem("/file", fmt.Sprintf("its schema cannot be told from its content: %v", err), "write `schema:` beside it")
-		return
+	case said == "":
+		r.With["schema"] = string(id)
+	case err == nil && said != string(id):
+		r.Problem("/schema", fmt.Sprintf("by its content the file is %s", id), "leave `schema` out")
 	}
-	r.With["schema"] = string(id)
 }
 
 type importer struct{ config }
@@ -125,15 +126,21 @@ func (i *importer) copy(ctx context.Context, file stage.Artifact, out *stage.Out
 }
 
 // carry takes over the limitations that the file came with: the document's own,
-// else the set that an export laid beside it.
+// else the set that an export laid beside it. What a record of another producer
+// states in plain words is raised here, unless that set has it already.
 func (i *importer) carry(ctx context.Context, in stage.Inputs, file stage.Artifact, out *stage.Outputs) error {
 	beside, ok := in.File("/limitations")
 	lines := slices.Contains(jsonLines, i.Schema)
 	if file.Size > maxDocument && !lines && !ok {
 		return fmt.Errorf("%s has %d bytes, too many to look for its limitations: lay the set beside it as %s.limitations.json", i.File, file.Size, i.File)
 	}
+	var stated []string
 	if file.Size <= maxDocument && !lines {
-		own, has, err := ownLimitations(ctx, file)
+		src, err := file.Bytes(ctx)
+		if err != nil {
+			return err
+		}
+		own, has, err := ownLimitations(src)
 		if err != nil {
 			return fmt.Errorf("limitations of %s: %w", i.File, err)
 		}
@@ -141,30 +148,40 @@ func (i *importer) carry(ctx context.Context, in stage.Inputs, file stage.Artifa
 			out.Carry(own)
 			return nil
 		}
+		stated = statedIn(i.Schema, src)
 	}
-	if !ok {
-		return nil
-	}
-	src, err := beside.Bytes(ctx)
+	set, err := besideIt(ctx, beside, ok)
 	if err != nil {
 		return err
 	}
-	set, err := parseSet(src)
-	if err != nil {
-		return fmt.Errorf("limitations in %s: %w", beside.Name, err)
-	}
 	out.Carry(set)
+	for _, text := range stated {
+		if !slices.ContainsFunc(set, func(l stage.Limitation) bool { return l.Text == text }) {
+			out.Limit(stage.Limit("import.stated", "text", text))
+		}
+	}
 	return nil
 }
 
-// ownLimitations reads the member "limitations" of an anvil document. The
-// records of others have a member of that name with another shape (plain
-// strings): only our own schemas promise ours.
-func ownLimitations(ctx context.Context, file stage.Artifact) (stage.LimitationSet, bool, error) {
-	src, err := file.Bytes(ctx)
-	if err != nil {
-		return nil, false, err
+// besideIt reads the set that an export laid beside the file; none where none is.
+func besideIt(ctx context.Context, beside stage.Artifact, is bool) (stage.LimitationSet, error) {
+	if !is {
+		return nil, nil
 	}
+	src, err := beside.Bytes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	set, err := parseSet(src)
+	if err != nil {
+		return nil, fmt.Errorf("limitations in %s: %w", beside.Name, err)
+	}
+	return set, nil
+}
+
+// ownLimitations reads the member "limitations" of an anvil document. Other
+// records have a member of that name with another shape: see statedIn.
+func ownLimitations(src []byte) (stage.LimitationSet, bool, error) {
 	var doc struct {
 		Schema      string          `json:"schema"`
 		Limitations json.RawMessage `json:"limitations"`

@@ -84,6 +84,66 @@ func TestASetBesideTheFileIsCarried(t *testing.T) {
 	}
 }
 
+// What a record of another producer says of itself is no less a limitation for
+// being a plain text.
+func TestWhatAForeignRecordStatesIsCarried(t *testing.T) {
+	for name, want := range map[string]struct {
+		count int
+		first string
+	}{
+		"serving-cell-record.json":         {14, "Prompt-only development workloads; these do not exercise native agent loops or establish held-out quality."},
+		"derived-capacity-summary-v1.json": {1, "scout"},
+		"live-http-run.json":               {1, "TTFT"},
+		"benchmark-v1.json":                {0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seed, err := os.ReadFile("../../testdata/seeds/" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := bench(t, map[string]any{"file": name}, map[string]string{name: string(seed)})
+			if _, problems := b.Resolve(); len(problems) != 0 {
+				t.Fatal(problems)
+			}
+			p, err := b.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var texts []string
+			for _, l := range p.Raised {
+				if l.Code == "import.stated" {
+					texts = append(texts, l.Text)
+				}
+			}
+			if len(texts) != want.count || want.count > 0 && !strings.Contains(texts[0], want.first) {
+				t.Errorf("carried %q, want %d", texts, want.count)
+			}
+		})
+	}
+}
+
+func TestASetBesideAForeignRecordIsNotRepeated(t *testing.T) {
+	const live = `{"limits": "late"}`
+	with := map[string]any{"file": "run.json", "schema": "anvil.live-http-run/v1"}
+	p, err := bench(t, with, map[string]string{"run.json": live, "run.json.limitations.json": oneLimitation}).Run(t.Context())
+	if err != nil || len(p.Carried) != 1 || p.Limits["import.stated"] != "" {
+		t.Errorf("carried %v, raised %v, %v", p.Carried, p.Limits, err)
+	}
+}
+
+func TestASchemaThatTheContentContradictsIsAProblem(t *testing.T) {
+	seed, err := os.ReadFile("../../testdata/seeds/benchmark-v1.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, schema := range []string{"serving-cell-v1", "foo/v1"} {
+		b := bench(t, map[string]any{"file": "old.json", "schema": schema}, map[string]string{"old.json": string(seed)})
+		if _, problems := b.Resolve(); len(problems) != 1 || problems[0].Pointer != "/schema" || !strings.Contains(problems[0].Message, "anvil-serving.benchmark/v1") {
+			t.Errorf("%s: problems %+v", schema, problems)
+		}
+	}
+}
+
 func TestABrokenSetIsAnErrorAndNotDropped(t *testing.T) {
 	for name, set := range map[string]string{"not JSON": "[", "no set": `["late"]`, "an unknown member": `[{"code": "a.b", "sev": "note"}]`} {
 		with := map[string]any{"file": "rows.jsonl", "schema": "anvil.grades/v1"}

@@ -122,6 +122,7 @@ type Published struct {
 	Documents map[string][]byte // of JSON documents, with their limitations
 	Streams   map[string][]byte
 	Limits    map[string]string // code to text
+	Raised    []stage.Limitation
 	Carried   []stage.Limitation
 	Findings  []stage.Finding
 }
@@ -175,7 +176,7 @@ func (b *Bench) do(what func(stage.Stage, stage.Inputs, *stage.Outputs) error) (
 func (b *Bench) collect(out *stage.Outputs, streams map[string]*bytes.Buffer) Published {
 	b.t.Helper()
 	c := out.Collect()
-	p := Published{Documents: map[string][]byte{}, Streams: map[string][]byte{}, Limits: map[string]string{}, Carried: c.Carried, Findings: c.Findings}
+	p := Published{Documents: map[string][]byte{}, Streams: map[string][]byte{}, Limits: map[string]string{}, Raised: c.Limitations, Carried: c.Carried, Findings: c.Findings}
 	for i := range c.Limitations {
 		c.Limitations[i].Origin = b.Env.Stage
 		p.Limits[c.Limitations[i].Code] = c.Limitations[i].Text

@@ -85,13 +85,10 @@ func (a *attempt) claimed() Claim {
 	return c
 }
 
-// storeSets stores the limitation sets of what an observation reads: those that
-// the executor added to are objects only at the run's end, and who decodes what
-// a killed attempt left needs them.
+// storeSets stores the limitation sets of what a stage reads: those that the
+// executor added to are objects only at the run's end, and who walks a closure,
+// or decodes what a killed attempt left, needs them before.
 func (a *attempt) storeSets() error {
-	if a.n.spec.Class != stage.Observational {
-		return nil
-	}
 	for _, artifacts := range a.b.ports {
 		for _, in := range artifacts {
 			raw, _ := in.LimitationSet().Canonical()

@@ -37,6 +37,7 @@ func (c *checker) eachLine(lines *LineReader, row func(v jsontree.Value, pointer
 			continue
 		}
 		v := doc.Root()
+		c.integersFit(v, at)
 		if marked, _ := v.Get("footer").Bool(); marked {
 			c.afterFooter(lines)
 			return v, rows
@@ -286,7 +287,11 @@ type arrivalEnds struct {
 func (a *attemptsCheck) walkArrivals(arrivals jsontree.Value, at, kinds, coalesced string) (e arrivalEnds) {
 	for i, v := range arrivals.Elems() {
 		d, _ := v.Int()
-		e.last += d
+		if sum := e.last + d; (sum > e.last) == (d > 0) {
+			e.last = sum
+		} else {
+			a.problem(jsontree.Index(at+"/arrivals", i), "attempts.arrivals", v, nil, "no int64 holds the time of this arrival")
+		}
 		if i == 0 {
 			e.first = d
 		} else {

@@ -88,6 +88,8 @@ func TestAttemptsFaultsAreNamed(t *testing.T) {
 		"a list is null":       {`"notes":[]`, `"notes":null`, "/line/3/notes", "schema.type"},
 		"duplicate key":        {`"notes":[]`, `"notes":[],"notes":[]`, "/line/3", "json.duplicate-key"},
 		"last try differs":     {`"tries":[]`, `"tries":[{"t":` + nullStamps + `,"outcome":"transport","error":null}]`, "/line/3/tries", "attempts.tries"},
+		"a stamp beyond int64": {`"end":89100000`, `"end":99999999999999999999`, "/line/3/t/end", "number.int64"},
+		"arrivals that wrap":   {`5200000,73000000]`, `9223372036854775807,9223372036854775807]`, "/line/3/arrivals/1", "attempts.arrivals"},
 		"client delay is null": {`"client_delay":[3000,2000,900]`, `"client_delay":null`, "/line/3/client_delay", "attempts.events"},
 	} {
 		changed := strings.Replace(lines[2], c.from, c.to, 1)

@@ -164,6 +164,10 @@ func TestRulesOfTheNewestShape(t *testing.T) {
 		"window":                  {"", `"max_context_tokens": 327680`, `"max_context_tokens": 20000`, "/context_distribution/8192", "workload.window"},
 		"concurrency":             {"", `"concurrency": 4`, `"concurrency": 3`, "/concurrency", "wall.in-flight"},
 		"label":                   {"", `"schema": "anvil-serving.benchmark/v1"`, `"schema": "anvil-serving.benchmark/v2"`, "/schema", "schema.enum"},
+		"a stamp beyond int64":    {"", `"finished_at_unix_ns": 1789665689912896690`, `"finished_at_unix_ns": 99999999999999999999`, "/finished_at_unix_ns", "number.int64"},
+		"a seed beyond int64":     {"", `"context_seed": 0`, `"context_seed": -9223372036854775809`, "/context_seed", "number.int64"},
+		"a count beyond int64":    {"", `"content_chunks": 292`, `"content_chunks": 9223372036854775808`, "/metrics/content_chunks", "number.int64"},
+		"a size beyond int64":     {"", `"8192": 4`, `"8192": 4, "99999999999999999999": 1`, "/context_distribution/99999999999999999999", "number.int64"},
 		"a row in doubt":          {"", `"time_to_first_output_ms": 1656.3155159819871`, `"time_to_first_output_ms": 18995.5`, "/request_timings/0/ttft_ms", "row.order"},
 	} {
 		if c.src == "" {

@@ -1,8 +1,6 @@
 package record
 
 import (
-	"strconv"
-
 	"anvil/schemas"
 	"anvil/stages/internal/jsontree"
 )
@@ -141,7 +139,8 @@ func (b *capacityCell) checkCounts() {
 		count("failed", int64(len(b.failures)))
 	}
 	if b.shape != ShapeNone && b.shape != "" {
-		b.holds(b.completed+b.failed == b.requests, "/requests", "counts.sum", b.doc.Get("requests"), b.completed+b.failed,
+		sum := totalOf(b.completed, b.failed)
+		b.holds(sum.is(b.requests), "/requests", "counts.sum", b.doc.Get("requests"), sum.any(),
 			"completed %d and failed %d do not add up to %d requests", b.completed, b.failed, b.requests)
 	} else {
 		b.holds(b.completed <= b.requests, "/completed", "counts.sum", b.doc.Get("completed"), nil, "more completed (%d) than requests (%d)", b.completed, b.requests)
@@ -229,16 +228,4 @@ func (b *capacityCell) impliedWall() {
 	wall := tokens.v / rate.v * 1000
 	b.holds(p95.v <= wall || near(p95.v, wall), "/metrics/e2e_p95_ms", "wall.slowest", m.Get("e2e_p95_ms"), nil,
 		"it outlasts the wall clock of %.1f ms that output tokens and throughput imply", wall)
-}
-
-// sizes returns context_distribution as numbers.
-func (b *capacityCell) sizes() map[int64]int64 {
-	out := map[int64]int64{}
-	for name, v := range b.doc.Get("context_distribution").Members() {
-		size, err := strconv.ParseInt(name, 10, 64)
-		if n, ok := v.Int(); ok && err == nil {
-			out[size] += n
-		}
-	}
-	return out
 }

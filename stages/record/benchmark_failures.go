@@ -11,7 +11,7 @@ type capacityFailure struct {
 	index    int64
 	hasIndex bool
 	received bool
-	planned  figure
+	planned  counted
 	elapsed  figure
 	timing   *capacityRow // nil without an answer
 }
@@ -20,7 +20,7 @@ func (b *capacityCell) readFailure(v jsontree.Value, pointer string) capacityFai
 	f := capacityFailure{v: v, pointer: pointer}
 	f.index, f.hasIndex = v.Get("request_index").Int()
 	f.received, _ = v.Get("response_received").Bool()
-	f.planned = figureOf(v.Get("planned_context_tokens"))
+	f.planned = countedOf(v.Get("planned_context_tokens"))
 	f.elapsed = figureOf(v.Get("elapsed_ms"))
 	if t := v.Get("response_timing"); t.Is(jsontree.Object) {
 		r := b.readRow(t, pointer+"/response_timing")
@@ -93,8 +93,8 @@ func (b *capacityCell) checkSaidTwice(f *capacityFailure) {
 	b.equal(usage.Get("completion_tokens"), at+"/usage/completion_tokens", timing.Get("output_tokens"))
 	prompt, ok := usage.Get("prompt_tokens").Int()
 	output, ok2 := usage.Get("completion_tokens").Int()
-	if total := usage.Get("total_tokens"); ok && ok2 && total.Is(jsontree.Number) {
-		b.intIs(at+"/usage/total_tokens", "failure.usage-total", total, prompt+output, "prompt and completion tokens together")
+	if sum := usage.Get("total_tokens"); ok && ok2 && sum.Is(jsontree.Number) {
+		b.totalIs(at+"/usage/total_tokens", "failure.usage-total", sum, totalOf(prompt, output), "prompt and completion tokens together")
 	}
 }
 

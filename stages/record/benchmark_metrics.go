@@ -26,11 +26,12 @@ var capacityDistributions = []capacityDistribution{
 	{"mean_inter_token_latency_ms", "", func(r *capacityRow) figure { return r.tpot }, false},
 	{"effective_prefill_tok_s", "", func(r *capacityRow) figure { return r.prefill }, false},
 	{"decode_tok_s", "", func(r *capacityRow) figure { return r.decode }, false},
-	{"prompt_tokens", "", func(r *capacityRow) figure { return r.prompt }, false},
-	{"completion_tokens", "", func(r *capacityRow) figure { return r.output }, false},
+	{"prompt_tokens", "", func(r *capacityRow) figure { return r.prompt.figure }, false},
+	{"completion_tokens", "", func(r *capacityRow) figure { return r.output.figure }, false},
 }
 
-// metricSet is the metrics of a cell by name: nil, int64, float64, bool or Obj.
+// metricSet is the metrics of a cell by name: nil, int64 (the digits of a sum
+// that no int64 holds), float64, bool or Obj.
 type metricSet map[string]any
 
 func (m metricSet) setDistribution(d capacityDistribution, xs []float64) {
@@ -59,33 +60,44 @@ func capacityMetrics(rows []capacityRow, wall figure, complete bool) metricSet {
 	}
 	m.setTokens(rows)
 	m.setContract(rows)
-	tokens, known := m["output_tokens"].(int64)
-	eligible := complete && known && wall.ok && wall.v > 0
+	tokens, chunks := sumFigure(m["output_tokens"]), sumFigure(m["content_chunks"])
+	eligible := complete && tokens.ok && wall.ok && wall.v > 0
 	m["throughput_performance_eligible"] = eligible
 	m["throughput_tok_s"], m["content_chunks_s"] = nil, nil
 	if eligible {
-		m["throughput_tok_s"] = Throughput(float64(tokens), wall.v)
+		m["throughput_tok_s"] = Throughput(tokens.v, wall.v)
 	}
-	if chunks, ok := m["content_chunks"].(int64); ok && complete && !known && wall.ok && wall.v > 0 {
-		m["content_chunks_s"] = Throughput(float64(chunks), wall.v)
+	if complete && !tokens.ok && wall.ok && wall.v > 0 {
+		m["content_chunks_s"] = Throughput(chunks.v, wall.v)
 	}
 	return m
 }
 
+// sumFigure is a sum of the set for formulas: absent when it is null.
+func sumFigure(sum any) figure {
+	switch n := sum.(type) {
+	case int64:
+		return known(float64(n))
+	case jsontree.Value: // no int64 holds it
+		return figureOf(n)
+	}
+	return figure{}
+}
+
 func (m metricSet) setTokens(rows []capacityRow) {
-	prompt, output, known, all := int64(0), int64(0), int64(0), true
-	chunks, reasoning := int64(0), int64(0)
+	var prompt, output, chunks, reasoning total
+	known, all := int64(0), true
 	sources := map[string]int64{}
 	for i := range rows {
 		r := &rows[i]
 		if r.prompt.ok {
-			prompt += int64(r.prompt.v)
+			prompt.add(r.prompt.n)
 			known++
 		}
-		output += int64(r.output.v)
+		output.add(r.output.n)
 		all = all && r.output.ok
-		chunks += int64(r.content.v)
-		reasoning += int64(r.reasoning.v)
+		chunks.add(r.content.n)
+		reasoning.add(r.reasoning.n)
 		source := "content_chunks"
 		if r.usage {
 			source = "usage"
@@ -94,13 +106,13 @@ func (m metricSet) setTokens(rows []capacityRow) {
 	}
 	m["prompt_tokens"], m["output_tokens"] = nil, nil
 	if known > 0 {
-		m["prompt_tokens"] = prompt
+		m["prompt_tokens"] = prompt.any()
 	}
 	if all {
-		m["output_tokens"] = output
+		m["output_tokens"] = output.any()
 	}
 	m["prompt_token_samples"] = known
-	m["content_chunks"], m["reasoning_chunks"] = chunks, reasoning
+	m["content_chunks"], m["reasoning_chunks"] = chunks.any(), reasoning.any()
 	bySource := jsontree.Obj{}
 	for name, n := range sources {
 		bySource = append(bySource, jsontree.Member{Name: name, Value: n})
@@ -171,8 +183,8 @@ func (b *capacityCell) adjustForShape(m metricSet) {
 			delete(m, name) // rows do not have it
 		}
 	}
-	if tokens, ok := m["output_tokens"].(int64); ok && b.wall.ok && b.wall.v > 0 {
-		m["throughput_tok_s"] = Throughput(float64(tokens), b.wall.v) // of any population
+	if tokens := sumFigure(m["output_tokens"]); tokens.ok && b.wall.ok && b.wall.v > 0 {
+		m["throughput_tok_s"] = Throughput(tokens.v, b.wall.v) // of any population
 	}
 }
 
@@ -192,6 +204,8 @@ func (b *capacityCell) metricIs(name string, v jsontree.Value, want any) {
 		b.figureIs(pointer, "metrics.value", v, figure{}, "%s it is null", how)
 	case int64:
 		b.intIs(pointer, "metrics.value", v, w, "%s it is %d", how, w)
+	case jsontree.Value:
+		b.holds(!wants(v, jsontree.Number, jsontree.Null), pointer, "metrics.value", v, w, "%s it is %s, which no int64 holds", how, w.Raw())
 	case bool:
 		b.boolIs(pointer, "metrics.value", v, w, "true exactly when every request completed, all tokens are known and the wall clock is positive")
 	case float64:
@@ -235,13 +249,10 @@ func (b *capacityCell) checkMetricRelations(m jsontree.Value) {
 	if b.hasRows {
 		return
 	}
-	sum, sources := int64(0), m.Get("output_token_sources")
-	for _, n := range sources.Members() {
-		k, _ := n.Int()
-		sum += k
-	}
+	sources := m.Get("output_token_sources")
 	if sources.Is(jsontree.Object) {
-		b.holds(sum == b.completed, "/metrics/output_token_sources", "metrics.sources", sources, nil, "%d answers have a source, %d completed", sum, b.completed)
+		sum := tallied(sources)
+		b.holds(sum.is(b.completed), "/metrics/output_token_sources", "metrics.sources", sources, nil, "%v answers have a source, %d completed", sum, b.completed)
 	}
 	b.intIs("/metrics/ttft_samples", "metrics.samples", m.Get("ttft_samples"), b.completed, "every completed request has a ttft")
 	for _, name := range []string{"throughput_tok_s", "output_tokens", "ttft_p50_ms", "e2e_p50_ms"} {

@@ -13,13 +13,13 @@ type capacityRow struct {
 
 	index    int64
 	hasIndex bool
-	planned  figure
+	planned  counted
 
 	first, ttft, e2e          figure // as stored
-	prompt, output            figure
+	prompt, output            counted
 	generation, visible       figure // recomputed
 	prefill, decode, tpot     figure
-	reasoning, content        figure
+	reasoning, content        counted
 	usage                     bool // tokens are known from usage
 	canary, canaryPassed      bool
 	controlled, exact, unseen bool
@@ -30,13 +30,13 @@ type capacityRow struct {
 func (b *capacityCell) readRow(v jsontree.Value, pointer string) capacityRow {
 	r := capacityRow{v: v, pointer: pointer}
 	r.index, r.hasIndex = v.Get("request_index").Int()
-	r.planned = figureOf(v.Get("planned_context_tokens"))
+	r.planned = countedOf(v.Get("planned_context_tokens"))
 	r.first, r.ttft, r.e2e = figureOf(v.Get("time_to_first_output_ms")), figureOf(v.Get("ttft_ms")), figureOf(v.Get("e2e_ms"))
 	r.usage = v.Get("output_token_source").Str() != "content_chunks"
 	if r.usage {
-		r.prompt, r.output = figureOf(v.Get("prompt_tokens")), figureOf(v.Get("output_tokens"))
+		r.prompt, r.output = countedOf(v.Get("prompt_tokens")), countedOf(v.Get("output_tokens"))
 	}
-	r.reasoning, r.content = figureOf(v.Get("reasoning_chunks")), figureOf(v.Get("content_chunks"))
+	r.reasoning, r.content = countedOf(v.Get("reasoning_chunks")), countedOf(v.Get("content_chunks"))
 	boundary := r.ttft
 	if b.first {
 		boundary = r.first

@@ -1,8 +1,8 @@
 package record
 
 import (
+	"errors"
 	"maps"
-	"slices"
 	"strconv"
 	"time"
 
@@ -31,28 +31,37 @@ func (b *capacityCell) checkWorkload() {
 // checkSizes: the plan of sizes adds up, respects target and window, and is
 // what the rows were built for.
 func (b *capacityCell) checkSizes() {
-	sizes := b.sizes()
-	if !b.doc.Get("context_distribution").Is(jsontree.Object) {
+	plan := b.doc.Get("context_distribution")
+	if !plan.Is(jsontree.Object) {
 		return
 	}
-	sum := int64(0)
+	sum, sizes := tallied(plan), map[int64]int64{}
+	for name, v := range plan.Members() {
+		at := jsontree.Child("/context_distribution", name)
+		size, err := strconv.ParseInt(name, 10, 64)
+		if err != nil {
+			b.holds(!errors.Is(err, strconv.ErrRange), at, "number.int64", v, nil, "no int64 holds the size")
+			continue // the schema names what is no number
+		}
+		n, _ := v.Int()
+		sizes[size] += n
+		b.checkSize(size, v, at)
+	}
+	b.totalIs("/requests", "workload.distribution", b.doc.Get("requests"), sum, "the context distribution adds up to %v", sum)
+	b.checkPlanned(sizes)
+}
+
+func (b *capacityCell) checkSize(size int64, v jsontree.Value, at string) {
 	target, hasTarget := b.doc.Get("context_tokens").Int()
 	window, hasWindow := b.doc.Get("max_context_tokens").Int()
 	limit, _ := b.doc.Get("max_tokens").Int()
-	for _, size := range slices.Sorted(maps.Keys(sizes)) {
-		sum += sizes[size]
-		at := "/context_distribution/" + strconv.FormatInt(size, 10)
-		v := b.doc.At("context_distribution", strconv.FormatInt(size, 10))
-		fits := !hasWindow || size <= window-limit
-		b.holds(fits, at, "workload.window", v, nil, "a prompt of %d and an answer of %d tokens do not fit the window of %d", size, limit, window)
-		if hasTarget {
-			// A target is only ever clamped, to what the window leaves.
-			b.holds(size == target || size < target && hasWindow && target > window-limit-maxClampMargin, at, "workload.target", v, nil,
-				"the target is %d tokens, and no window makes it %d", target, size)
-		}
+	room := window - min(limit, window)
+	b.holds(!hasWindow || limit <= window && size <= room, at, "workload.window", v, nil, "a prompt of %d and an answer of %d tokens do not fit the window of %d", size, limit, window)
+	if hasTarget {
+		// A target is only ever clamped, to what the window leaves.
+		b.holds(size == target || size < target && hasWindow && target > room-maxClampMargin, at, "workload.target", v, nil,
+			"the target is %d tokens, and no window makes it %d", target, size)
 	}
-	b.intIs("/requests", "workload.distribution", b.doc.Get("requests"), sum, "the context distribution adds up to %d", sum)
-	b.checkPlanned(sizes)
 }
 
 // maxClampMargin is the largest margin seen between a clamped prompt and the
@@ -62,15 +71,14 @@ const maxClampMargin = 4096
 func (b *capacityCell) checkPlanned(sizes map[int64]int64) {
 	left := maps.Clone(sizes)
 	unknown := int64(0)
-	take := func(v jsontree.Value, pointer string, size figure) {
+	take := func(v jsontree.Value, pointer string, size counted) {
 		if !size.ok {
 			unknown++
 			return
 		}
-		n := int64(size.v)
-		left[n]--
-		b.holds(left[n] >= 0, pointer+"/planned_context_tokens", "workload.planned", v.Get("planned_context_tokens"), nil,
-			"more requests of %d tokens than the context distribution plans (%d)", n, sizes[n])
+		left[size.n]--
+		b.holds(left[size.n] >= 0, pointer+"/planned_context_tokens", "workload.planned", v.Get("planned_context_tokens"), nil,
+			"more requests of %d tokens than the context distribution plans (%d)", size.n, sizes[size.n])
 	}
 	for _, r := range b.rows {
 		take(r.v, r.pointer, r.planned)
@@ -78,12 +86,12 @@ func (b *capacityCell) checkPlanned(sizes map[int64]int64) {
 	for _, f := range b.failures {
 		take(f.v, f.pointer, f.planned)
 	}
-	rest := int64(0)
+	rest := totalOf(-unknown)
 	for _, n := range left {
-		rest += max(0, n)
+		rest.add(max(0, n))
 	}
 	if b.hasRows && int64(len(b.rows)+len(b.failures)) == b.requests {
-		b.holds(rest == unknown, "/context_distribution", "workload.planned", b.doc.Get("context_distribution"), nil, "%d planned requests have no row and no failure", rest-unknown)
+		b.holds(rest.is(0), "/context_distribution", "workload.planned", b.doc.Get("context_distribution"), nil, "%v planned requests have no row and no failure", rest)
 	}
 }
 
@@ -127,8 +135,16 @@ func (b *capacityCell) checkStamps(started, finished time.Time) {
 		b.holds(!s.ok || s.ns/1e9 == s.label.Unix(), "/"+at, "clock.second", b.doc.Get(at), nil, "not in the second that %s labels", s.name)
 	}
 	if ok1 && ok2 {
-		elapsed := float64(to-from) / 1e6
+		elapsed := betweenMS(from, to)
 		b.holds(abs(elapsed-b.wall.v) <= b.clockSlack(), "/wall_clock_ms", "clock.agreement", b.doc.Get("wall_clock_ms"), elapsed,
 			"the ns stamps are %.3f ms apart, the wall clock says %.3f ms", elapsed, b.wall.v)
 	}
+}
+
+// betweenMS is the time between two ns stamps of any int64.
+func betweenMS(from, to int64) float64 {
+	if d := to - from; (d > 0) == (to > from) {
+		return float64(d) / 1e6
+	}
+	return (float64(to) - float64(from)) / 1e6
 }

@@ -214,11 +214,11 @@ func (s SamplingInput) object() jsontree.Obj {
 	return jsontree.Obj{{Name: "effective_request", Value: s.Effective}, {Name: "requested", Value: s.Requested}, {Name: "sent", Value: s.Effective != nil}}
 }
 
-func count(p *int64) figure {
+func maybeCounted(p *int64) counted {
 	if p == nil {
-		return figure{}
+		return counted{}
 	}
-	return known(float64(*p))
+	return counting(*p)
 }
 
 func ms(p *float64) figure {
@@ -233,10 +233,10 @@ func ms(p *float64) figure {
 func (r BenchmarkRow) figures() capacityRow {
 	f := capacityRow{
 		index: int64(r.Index), first: ms(r.FirstOutputMS), ttft: ms(r.TTFTMS), e2e: known(r.E2EMS),
-		reasoning: known(float64(r.ReasoningChunks)), content: known(float64(r.ContentChunks)), usage: r.OutputTokens != nil,
+		reasoning: counting(int64(r.ReasoningChunks)), content: counting(int64(r.ContentChunks)), usage: r.OutputTokens != nil,
 	}
 	if f.usage {
-		f.prompt, f.output = count(r.PromptTokens), count(r.OutputTokens)
+		f.prompt, f.output = maybeCounted(r.PromptTokens), maybeCounted(r.OutputTokens)
 	}
 	if r.Canary != nil {
 		f.canary, f.canaryPassed = true, r.Canary.Passed

@@ -81,6 +81,7 @@ func (c *checker) read(r io.Reader) Report {
 	defer src.plain.Close()
 	if src.kind.Lines != nil {
 		c.kind(src.kind.ID)
+		c.integersFit(src.header, "/line/1")
 		src.kind.Lines(c, src.header, src.lines())
 		return c.done()
 	}
@@ -132,6 +133,7 @@ func (c *checker) document(doc jsontree.Value, text []byte) {
 		return
 	}
 	c.text = text
+	c.integersFit(doc, "")
 	if k.Check == nil {
 		c.ownDocument(k.ID, doc)
 		return

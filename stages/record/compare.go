@@ -61,11 +61,16 @@ func (c *checker) figureWithin(pointer, rule string, stored jsontree.Value, want
 
 // intIs compares a stored integer with what it must be.
 func (c *checker) intIs(pointer, rule string, stored jsontree.Value, want int64, format string, args ...any) {
+	c.totalIs(pointer, rule, stored, total{n: want}, format, args...)
+}
+
+// totalIs compares a stored count with the sum that it must be.
+func (c *checker) totalIs(pointer, rule string, stored jsontree.Value, want total, format string, args ...any) {
 	if !wants(stored, jsontree.Number, jsontree.Null) {
 		return
 	}
-	if got, ok := stored.Int(); !ok || got != want {
-		c.problem(pointer, rule, stored, want, format, args...)
+	if got, ok := stored.Int(); !ok || !want.is(got) {
+		c.problem(pointer, rule, stored, want.any(), format, args...)
 	}
 }
 

@@ -59,6 +59,7 @@ func (c *checker) limitationSet(doc jsontree.Value, text []byte) {
 		}
 	}
 	c.kind(id)
+	c.integersFit(doc, "")
 	c.validates(id, doc)
 	if set, ok := c.ownLimitations(doc, ""); ok {
 		if want, _ := set.Canonical(); !bytes.Equal(want, bytes.TrimRight(text, "\n")) {
@@ -85,22 +86,18 @@ func at(doc jsontree.Value, pointer string) jsontree.Value {
 // checkMeasurement: outcomes add up to the plan, the clocks agree.
 func checkMeasurement(c *checker, doc jsontree.Value) {
 	c.ownDocument(MeasurementSchema, doc)
-	sum := int64(0)
 	outcomes := doc.At("accounting", "outcomes")
-	for _, v := range outcomes.Members() {
-		n, _ := v.Int()
-		sum += n
-	}
+	sum := tallied(outcomes)
 	if outcomes.Is(jsontree.Object) {
-		c.intIs("/accounting/planned", "accounting.sum", doc.At("accounting", "planned"), sum, "the outcomes add up to %d", sum)
+		c.totalIs("/accounting/planned", "accounting.sum", doc.At("accounting", "planned"), sum, "the outcomes add up to %v", sum)
 	}
-	c.recomputed = jsontree.Obj{{Name: "accounting", Value: jsontree.Obj{{Name: "planned", Value: sum}}}}
+	c.recomputed = jsontree.Obj{{Name: "accounting", Value: jsontree.Obj{{Name: "planned", Value: sum.any()}}}}
 	phase := doc.Get("phase")
 	from, ok1 := phase.Get("started_at_unix_ns").Int()
 	to, ok2 := phase.Get("finished_at_unix_ns").Int()
 	wall := figureOf(phase.Get("wall_clock_ms"))
 	if ok1 && ok2 && wall.ok {
-		elapsed := float64(to-from) / 1e6
+		elapsed := betweenMS(from, to)
 		// The wall clock may step; that is a limitation of the evidence, no fault.
 		if abs(elapsed-wall.v) > max(5, wall.v*1e-4) {
 			c.note("/phase/wall_clock_ms", "clock.agreement", "the wall-clock stamps are %.3f ms apart, the monotonic clock says %.3f ms", elapsed, wall.v)
@@ -141,17 +138,14 @@ func (c *checker) checkFinalCell(cell jsontree.Value, pointer string) {
 		return
 	}
 	for _, name := range []string{"outcomes", "verdicts"} {
-		tally, sum := cell.At("accounting", name), int64(0)
-		for _, v := range tally.Members() {
-			n, _ := v.Int()
-			sum += n
-		}
-		c.holds(sum == planned || !tally.Is(jsontree.Object), pointer+"/accounting/"+name, "accounting.sum", tally, sum, "the %s add up to %d, %d were planned", name, sum, planned)
+		tally := cell.At("accounting", name)
+		sum := tallied(tally)
+		c.holds(sum.is(planned) || !tally.Is(jsontree.Object), pointer+"/accounting/"+name, "accounting.sum", tally, sum.any(), "the %s add up to %v, %d were planned", name, sum, planned)
 	}
 	for i, m := range cell.Get("metrics").Elems() {
 		samples, ok1 := m.Get("samples").Int()
 		excluded, ok2 := m.Get("excluded").Int()
-		c.holds(!ok1 || !ok2 || samples+excluded == planned, jsontree.Index(pointer+"/metrics", i)+"/excluded", "metrics.population", m.Get("excluded"), planned-samples,
+		c.holds(!ok1 || !ok2 || totalOf(samples, excluded).is(planned), jsontree.Index(pointer+"/metrics", i)+"/excluded", "metrics.population", m.Get("excluded"), planned-samples,
 			"%d samples and %d excluded are not the %d planned", samples, excluded, planned)
 	}
 }

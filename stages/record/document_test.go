@@ -38,6 +38,7 @@ func TestMeasurementRules(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ from, to, pointer, rule string }{
 		"outcomes do not add up": {`"planned": 3`, `"planned": 4`, "/accounting/planned", "accounting.sum"},
+		"outcomes that wrap":     {`"cut": 1`, `"cut": 9223372036854775807, "empty": 9223372036854775807, "malformed": 1`, "/accounting/planned", "accounting.sum"},
 		"unknown outcome":        {`"cut": 1`, `"cut": 1, "fine": 0`, "/accounting/outcomes/fine", "schema.violation"},
 		"wrong verdict":          {`"verdict": "ok"`, `"verdict": "fine"`, "/client/verdict", "schema.violation"},
 		"no limitations":         {`"limitations": [`, `"no-limitations": [`, "", "schema.violation"},

@@ -22,6 +22,7 @@ func tableOfRules() []tableRule {
 		fault("json.depth", "arrays and objects nest at most 256 deep"),
 		fault("json.duplicate-key", "no object has a key twice"),
 		fault("json.number-range", "every number fits a double"),
+		fault("number.int64", "every integer fits int64"),
 		fault("json.surrogate", "no surrogate is without its other half"),
 		fault("kind.unknown", "the content is that of a known kind"),
 		fault("kind.lines", "JSON Lines stand on lines"),

@@ -148,23 +148,28 @@ func (b *capacityCell) checkCounts() {
 	if b.shape != ShapeNewest {
 		return
 	}
-	received := int64(len(b.rows))
+	received, eligible := totalOf(b.answered()), b.eligible()
 	for _, f := range b.failures {
-		if f.received {
-			received++
-		}
+		received.add(one(f.received))
 	}
-	eligible := b.eligible()
-	count("responses_received", received)
-	b.recomputed = append(b.recomputed, jsontree.Member{Name: "performance_eligible", Value: eligible})
-	b.intIs("/responses_received", "counts.responses-received", b.doc.Get("responses_received"), received, "completed requests and failures with an answer are %d", received)
+	if b.hasRows {
+		b.recomputed = append(b.recomputed, jsontree.Member{Name: "responses_received", Value: received.any()}, jsontree.Member{Name: "performance_eligible", Value: eligible})
+	}
+	b.totalIs("/responses_received", "counts.responses-received", b.doc.Get("responses_received"), received, "completed requests and failures with an answer are %v", received)
 	b.boolIs("/performance_eligible", "counts.eligible", b.doc.Get("performance_eligible"), eligible, "true exactly when every request completed")
 }
 
-// eligible tells whether every request completed.
-func (b *capacityCell) eligible() bool {
-	return b.hasRows && int64(len(b.rows)) == b.requests && len(b.failures) == 0
+// answered is how many requests completed: the rows, where there are any to
+// count, else what is stated.
+func (b *capacityCell) answered() int64 {
+	if b.hasRows {
+		return int64(len(b.rows))
+	}
+	return b.completed
 }
+
+// eligible tells whether every request completed.
+func (b *capacityCell) eligible() bool { return b.answered() == b.requests && len(b.failures) == 0 }
 
 // checkCoverage: rows and failures together are the requests 0 to n−1, each
 // list in order.

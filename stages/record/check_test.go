@@ -1,12 +1,15 @@
 package record
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"anvil/stages/internal/jsontree"
 )
 
 const (
@@ -122,6 +125,57 @@ func TestSeedsHold(t *testing.T) {
 	for _, name := range []string{"pre-protocol-c128-a", "pre-protocol-c128-b", "pre-protocol-flattened-text", "pre-protocol-warm-cache", "v2-c32-no-rows"} {
 		if r := CheckFile(filepath.Join(corpus, name+".json"), Options{}); r.Status != StatusUnverified || !r.OK {
 			t.Errorf("%s, want unverified: there are no rows", describe(r))
+		}
+	}
+}
+
+// Rows are what the figures stand on, in every shape: a record that states none
+// is no worse than its word (contracts.md 5).
+func TestRecordsWithoutRowsAreUnverified(t *testing.T) {
+	without := func(path, from, to string) []byte {
+		src := testdata(t, path)
+		rows := mustParse(t, src).Get("request_timings")
+		if !rows.Is(jsontree.Array) {
+			t.Fatalf("%s has no rows", path)
+		}
+		src = bytes.Replace(splice(src, rows, "0"), []byte(`"request_timings": 0,`), nil, 1)
+		out := bytes.Replace(src, []byte(from), []byte(to), 1)
+		if from != "" && bytes.Equal(out, src) {
+			t.Fatalf("%q is not in %s", from, path)
+		}
+		return out
+	}
+	for path, shape := range map[string]string{
+		seeds + "/benchmark-v1.json": "newest", corpus + "/baseline-capacity-1.json": "newest", corpus + "/v4-2-of-3-warm.json": "capacity-v4-reasoning",
+		corpus + "/v3-first-output-is-ttft.json": "capacity-v3", corpus + "/v3-1-of-12.json": "capacity-v3",
+	} {
+		r := CheckReader(path, bytes.NewReader(without(path, "", "")), Options{})
+		if !r.OK || r.Status != StatusUnverified || r.Shape == nil || *r.Shape != shape {
+			t.Errorf("%s, want unverified and shape %s", describe(r), shape)
+		}
+		if Exit([]Report{r}, false) != 0 || Exit([]Report{r}, true) != 5 {
+			t.Errorf("%s: exit %d and strict %d, want 0 and 5", path, Exit([]Report{r}, false), Exit([]Report{r}, true))
+		}
+		var got struct {
+			Metrics  map[string]any
+			Requests *int
+			Received *int  `json:"responses_received"`
+			Eligible *bool `json:"performance_eligible"`
+		}
+		if err := json.Unmarshal(r.Recomputed, &got); err != nil || len(got.Metrics) > 0 || got.Requests != nil || got.Received != nil || got.Eligible != nil {
+			t.Errorf("%s: recomputed from no rows: %s, %v", path, r.Recomputed, err)
+		}
+	}
+	failed, whole := corpus+"/baseline-capacity-1.json", seeds+"/benchmark-v1.json"
+	for name, c := range map[string]struct{ path, from, to, pointer, rule string }{
+		"an answer more":        {failed, `"responses_received": 4`, `"responses_received": 3`, "/responses_received", "counts.responses-received"},
+		"eligible all the same": {failed, "\n  \"performance_eligible\": false", "\n  \"performance_eligible\": true", "/performance_eligible", "counts.eligible"},
+		"not eligible":          {whole, "\n  \"performance_eligible\": true", "\n  \"performance_eligible\": false", "/performance_eligible", "counts.eligible"},
+		"completed":             {whole, `"completed": 4`, `"completed": 3`, "/requests", "counts.sum"},
+		"null":                  {whole, `"requests": 4`, `"request_timings": null, "requests": 4`, "/request_timings", "schema.type"},
+	} {
+		if r := CheckReader(name, bytes.NewReader(without(c.path, c.from, c.to)), Options{}); !hasProblem(r, c.pointer, c.rule) {
+			t.Errorf("%s: want %s at %s, got %s", name, c.rule, c.pointer, describe(r))
 		}
 	}
 }

@@ -51,6 +51,7 @@ func (c *cell) compare(config SummarizeConfig, f facts) {
 	}
 	flatten(conditions, "workload", c.header.Request.Workload)
 	flatten(conditions, "sampling", c.header.Request.Sampling)
+	known("extra_body", c.header.Request.ExtraBody)
 	m := c.measurement
 	if m == nil {
 		m = &record.Measurement{}

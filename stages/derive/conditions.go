@@ -146,6 +146,9 @@ func requestSettings(c *cell) string {
 		}
 		parts = append(parts, strings.ReplaceAll(name, "_", " ")+" "+strings.Trim(string(value), `"`))
 	}
+	if extra, err := json.Marshal(r.ExtraBody); err == nil && r.ExtraBody != nil {
+		parts = append(parts, "extra body "+string(extra))
+	}
 	return strings.Join(parts, "; ")
 }
 

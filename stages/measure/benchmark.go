@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"anvil/pipeline/stage"
-	"anvil/stages/internal/prompt"
 	"anvil/stages/record"
 )
 
@@ -53,16 +51,17 @@ func (p *papers) write(w *witness, out *stage.Outputs) error {
 
 func (p *papers) buildBenchmark(w *witness, to io.Writer) error {
 	m, phase := w.measure, w.measurement().Phase
+	sent, _ := w.target.SentSampling(m.Sampling, m.raw.sampling)
 	in := record.BenchmarkInput{
 		Protocol: m.Protocol, StartedUnixNS: phase.StartedAtUnixNS, FinishUnixNS: phase.FinishedAtUnixNS, WallClockMS: phase.WallClockMS,
 		ClockDomainID: m.ClockDomainID, BaseURL: w.recordURL(), Model: w.target.Model(),
 		Concurrency: m.Load.Concurrency, ContextSeed: m.Workload.Seed, MaxContextTokens: w.scout.ContextWindow, MaxTokens: w.outputCap(),
 		ResponseWords: m.Workload.ResponseWords, ControlledOutputPolicy: cmp.Or(m.Workload.ControlledOutput, "observe"),
 		PromptCacheMode: cmp.Or(m.Workload.CacheMode, "unique"), SharedPrefixTokens: m.Workload.SharedPrefixTokens, RequestCanaries: m.Workload.Canaries,
-		Temperature:     record.SamplingInput{Requested: m.Sampling.TemperatureRequested, Effective: m.Sampling.Temperature},
-		TopP:            record.SamplingInput{Requested: m.Sampling.TopP, Effective: m.Sampling.TopP},
+		Temperature:     record.SamplingInput{Requested: sent.TemperatureRequested, Effective: sent.Temperature},
+		TopP:            record.SamplingInput{Requested: sent.TopP, Effective: sent.TopP},
 		ThinkingMode:    m.Sampling.Thinking,
-		ReasoningEffort: m.Sampling.ReasoningEffort, NoThinking: m.Sampling.Thinking == "disabled",
+		ReasoningEffort: sent.ReasoningEffort, NoThinking: m.Sampling.Thinking == "disabled",
 		TimingMethodology: methodology(), Rows: p.Rows, Failures: p.Failures,
 	}
 	if m.Workload.Synthetic() && m.Workload.ContextTokens.Fixed > 0 {
@@ -72,43 +71,12 @@ func (p *papers) buildBenchmark(w *witness, to io.Writer) error {
 		engine, gpu := record.SimulatedEngine(cmp.Or(w.target.SimVersion, "of unknown version")), record.SimulatedGPU
 		in.Engine, in.GPU = &engine, &gpu
 	}
-	p.plan(w)
 	raw, err := record.BuildBenchmark(in)
 	if err != nil {
 		return err
 	}
 	_, err = to.Write(raw)
 	return err
-}
-
-// plan estimates the sizes that nobody planned: the rows of a dataset are as
-// long as they are, and the kind has no null there.
-func (p *papers) plan(w *witness) {
-	if w.measure.Workload.Synthetic() {
-		return
-	}
-	size := func(i int) int {
-		q := w.drive.Source.At(i)
-		n := len(q.Text)
-		for _, m := range q.Messages {
-			n += len(m.Text)
-		}
-		ratio := w.scout.BytesPerToken
-		if ratio == 0 {
-			ratio = prompt.DefaultBytesPerToken
-		}
-		return max(int(math.Round(float64(n)/ratio)), 1)
-	}
-	for i := range p.Rows {
-		p.Rows[i].PlannedContextTokens = size(p.Rows[i].Index)
-	}
-	for i := range p.Failures {
-		f := &p.Failures[i]
-		f.PlannedContextTokens = size(f.Index)
-		if f.Answer != nil {
-			f.Answer.Timing.PlannedContextTokens = f.PlannedContextTokens
-		}
-	}
 }
 
 // methodology says where our capture differs from the original producer's.

@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -42,8 +41,8 @@ const arrivalStream = "arrivals"
 
 // plan computes the load before the start. Prompts is how many there are, -1
 // for no end: a dataset is not gone through twice unless it says epochs, and a
-// phase that time should end ends when it is used up. Due are
-// the arrivals of a trace, nil where the load is none.
+// closed loop that time should end ends when it is used up. Due are the arrivals
+// of a trace, nil where the load is none.
 func (m measure) plan(prompts int, due []int64) (load.Plan, error) {
 	p := load.Plan{Drain: m.Drain.Std()}
 	if m.Load.Requests != nil {
@@ -52,8 +51,8 @@ func (m measure) plan(prompts int, due []int64) (load.Plan, error) {
 	if m.Load.Duration != nil {
 		p.Duration = m.Load.Duration.Std()
 	}
-	if prompts >= 0 && p.Requests > prompts {
-		return p, errors.New(tooFew(p.Requests, prompts)) // the file was changed since the plan was read
+	if prompts >= 0 && p.Requests > prompts { // here and below: the file was changed since the plan was read
+		return p, fewRows(p.Requests, prompts)
 	}
 	if m.Load.closed() {
 		p.Workers = starts(m.Load.Concurrency, int64(m.Load.Ramp))
@@ -65,8 +64,11 @@ func (m measure) plan(prompts int, due []int64) (load.Plan, error) {
 			return p, fmt.Errorf("schedule: %w", err)
 		}
 	}
-	if prompts >= 0 && len(due) > prompts {
-		due = due[:prompts] // what there is to send is the plan; scarce says so
+	switch {
+	case len(due) < p.Requests:
+		return p, fewArrivals(p.Requests, len(due))
+	case prompts >= 0 && len(due) > prompts:
+		return p, fewRowsInTime(prompts)
 	}
 	p.Due, p.Shed, p.Precise = due, m.Load.Shed, m.Load.Pacing == "precise"
 	if p.Due == nil {

@@ -68,11 +68,12 @@ func dataset(t *testing.T, url string, rows int, load map[string]any) *bench {
 // planned; no row goes out twice.
 func TestADatasetIsNotSentTwice(t *testing.T) {
 	const rows = 5
-	for name, load := range map[string]map[string]any{
-		"closed": {"mode": "closed", "concurrency": 2, "duration": "1h"},
-		"open":   {"mode": "open", "arrival": "constant", "rate": 500, "duration": "1h"},
+	for by, load := range map[string]map[string]any{
+		"dataset":  {"mode": "closed", "concurrency": 2, "duration": "1h"},
+		"duration": {"mode": "open", "arrival": "constant", "rate": 500, "duration": "10ms"},
+		"requests": {"mode": "open", "arrival": "constant", "rate": 500, "requests": rows},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(by, func(t *testing.T) {
 			h := serveRaw(t, func(c net.Conn, _ int) {
 				_, _ = io.WriteString(c, sse+chunks(delta("a"), finish("stop"), done)+last)
 			})
@@ -83,6 +84,9 @@ func TestADatasetIsNotSentTwice(t *testing.T) {
 			var items []string
 			for _, a := range p.attempts {
 				items = append(items, *a.Item)
+				if a.PlannedInputTokens == nil { // benchmark.json follows from the attempts
+					t.Errorf("request %d has no size", a.Index)
+				}
 			}
 			slices.Sort(items)
 			if want := []string{"r0", "r1", "r2", "r3", "r4"}; !slices.Equal(items, want) || h.requests.Load() != rows {
@@ -90,6 +94,9 @@ func TestADatasetIsNotSentTwice(t *testing.T) {
 			}
 			if a := p.measurement.Accounting; a.Planned != rows || a.Outcomes[record.OutcomeOK] != rows {
 				t.Errorf("accounting %+v", a)
+			}
+			if got := p.measurement.Phase.EndedBy; got != by {
+				t.Errorf("ended by %s, want %s", got, by)
 			}
 		})
 	}
@@ -108,6 +115,22 @@ func TestMoreRequestsThanRowsAreRefused(t *testing.T) {
 	twice.With["workload"].(map[string]any)["epochs"] = 2
 	if _, problems := twice.Resolve(); len(problems) > 0 {
 		t.Errorf("two epochs: problems %+v", problems)
+	}
+	for name, tc := range map[string]struct {
+		load map[string]any
+		at   string
+	}{
+		"constant": {map[string]any{"mode": "open", "arrival": "constant", "rate": 10, "duration": "1s"}, "/load/duration"},
+		"poisson":  {map[string]any{"mode": "open", "arrival": "poisson", "rate": 100, "duration": "1s"}, "/load/duration"},
+		"ramp":     {map[string]any{"mode": "open", "arrival": "ramp", "rate_from": 0, "rate_to": 20, "duration": "1s"}, "/load/duration"},
+		"steps":    {map[string]any{"mode": "open", "arrival": "step", "steps": []any{map[string]any{"rate": 20, "duration": "300ms"}}, "duration": "1s"}, "/load/duration"},
+		"short":    {map[string]any{"mode": "open", "arrival": "step", "steps": []any{map[string]any{"rate": 10, "duration": "300ms"}}, "requests": 4}, "/load/requests"},
+		"enough":   {map[string]any{"mode": "open", "arrival": "step", "steps": []any{map[string]any{"rate": 10, "duration": "300ms"}}, "duration": "1s"}, ""},
+	} {
+		_, problems := dataset(t, "http://127.0.0.1:9/v1", 5, tc.load).Resolve()
+		if (tc.at == "") != (len(problems) == 0) || tc.at != "" && problems[0].Pointer != tc.at {
+			t.Errorf("%s: problems %+v", name, problems)
+		}
 	}
 	changed := dataset(t, "http://127.0.0.1:9/v1", 5, closed(1, 5))
 	changed.Files["/workload/file"] = kindtest.Artifact(prompt.RowSchema, "d.jsonl", []byte(`{"id":"r0","prompt":"q"}`))

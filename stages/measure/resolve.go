@@ -2,7 +2,6 @@ package measure
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"anvil/pipeline/stage"
@@ -15,7 +14,7 @@ import (
 func resolve(r *stage.Resolution) {
 	prompts := prompt.Resolve(r, "/workload", "measure")
 	resolveSampling(r)
-	resolveStop(r)
+	resolveStop(r, prompts)
 	resolveScarce(r, prompts)
 	resolveCache(r)
 	refuseUnbuilt(r)
@@ -30,7 +29,7 @@ func resolveSampling(r *stage.Resolution) {
 	target.RefuseUnsent(r, s, func(key string) string { return "/sampling/" + key })
 }
 
-func resolveStop(r *stage.Resolution) {
+func resolveStop(r *stage.Resolution, prompts int) {
 	load, ok := r.With["load"].(map[string]any)
 	if !ok {
 		return
@@ -48,20 +47,7 @@ func resolveStop(r *stage.Resolution) {
 		}
 	}
 	resolveRamp(r, load)
-	resolveTrace(r, load)
-}
-
-// resolveScarce refuses more requests than there are prompts (-1: no end): the
-// same row asked again would find the engine's cache warm.
-func resolveScarce(r *stage.Resolution, prompts int) {
-	load, _ := r.With["load"].(map[string]any)
-	if n := number(load["requests"]); prompts >= 0 && n > float64(prompts) {
-		r.Problem("/load/requests", tooFew(int(n), prompts), "raise workload.epochs or lower load.requests")
-	}
-}
-
-func tooFew(requests, prompts int) string {
-	return fmt.Sprintf("%d requests are planned and the dataset has %d rows over all epochs", requests, prompts)
+	resolveTrace(r, load, prompts)
 }
 
 func resolveRamp(r *stage.Resolution, load map[string]any) {

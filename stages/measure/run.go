@@ -275,6 +275,20 @@ func (w *witness) status() string {
 	return "completed"
 }
 
+// endedBy says what ended the issue of requests: a dataset that is used up ends
+// a closed loop before its time.
+func (w *witness) endedBy() string {
+	switch rows := w.drive.Source.Len(); {
+	case w.phase.result.Interrupted:
+		return "interrupt"
+	case w.measure.Load.Requests != nil:
+		return "requests"
+	case w.measure.Load.closed() && rows >= 0 && w.phase.result.Begun == rows:
+		return "dataset"
+	}
+	return "duration"
+}
+
 func (w *witness) header() record.AttemptsHeader {
 	m := w.measure
 	h := record.AttemptsHeader{
@@ -283,8 +297,12 @@ func (w *witness) header() record.AttemptsHeader {
 		Load:     m.raw.load, Stamps: "user", Seed: m.Workload.Seed,
 		Clock: record.AttemptsClock{WallStartAt: target.Wall(w.phase.from), WallStartUnixNS: w.phase.from.UnixNano()},
 		Request: record.AttemptsRequest{
-			Protocol: m.Protocol, MaxTokens: w.outputCap(), Workload: m.raw.workload, Sampling: m.raw.sampling,
+			Protocol: m.Protocol, MaxTokens: w.outputCap(), Workload: m.raw.workload,
 		},
+	}
+	_, h.Request.Sampling = w.target.SentSampling(m.Sampling, m.raw.sampling)
+	if extra := w.target.Protocol.Endpoint.ExtraBody; len(extra) > 0 && string(extra) != "{}" {
+		h.Request.ExtraBody = extra
 	}
 	h.Planned = &w.planned
 	return h

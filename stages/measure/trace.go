@@ -16,6 +16,7 @@ import (
 
 	"anvil/pipeline/stage"
 	"anvil/stages/internal/load"
+	"anvil/stages/internal/target"
 )
 
 // traceConfig is the plan key load.trace. Of a trace its times are replayed; how
@@ -202,14 +203,15 @@ func (m measure) trace(ctx context.Context, in stage.Inputs) ([]int64, error) {
 
 // resolveTrace reads a trace while the plan is read, so that a bad one is found
 // before anything runs. A file that cannot be opened is the plan's to report.
-func resolveTrace(r *stage.Resolution, with map[string]any) {
+func resolveTrace(r *stage.Resolution, with map[string]any, prompts int) {
 	raw, err := json.Marshal(with)
 	if err != nil {
 		return
 	}
 	var l struct {
-		Trace    *traceConfig `json:"trace"`
-		Requests *int         `json:"requests"`
+		Trace    *traceConfig     `json:"trace"`
+		Requests *int             `json:"requests"`
+		Duration *target.Duration `json:"duration"`
 	}
 	if json.Unmarshal(raw, &l) != nil || l.Trace == nil || l.Trace.Speed <= 0 {
 		return
@@ -229,9 +231,12 @@ func resolveTrace(r *stage.Resolution, with map[string]any) {
 	defer file.Close()
 	due, err := l.Trace.read(file)
 	if err == nil {
-		_, err = loadConfig{Requests: l.Requests}.stop(due)
+		due, err = loadConfig{Requests: l.Requests, Duration: l.Duration}.stop(due)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		r.Problem("/load/trace/file", l.Trace.File+": "+err.Error(), "")
+	case l.Duration != nil && prompts >= 0 && len(due) > prompts:
+		tell(r, "/load/duration", fewRowsInTime(prompts))
 	}
 }

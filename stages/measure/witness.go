@@ -228,7 +228,7 @@ func (w *witness) measurement() record.Measurement {
 	m := record.Measurement{
 		Schema: record.MeasurementSchema,
 		Phase: record.Phase{
-			Status: w.status(), WallClockMS: float64(w.phase.wall) / 1e6,
+			Status: w.status(), EndedBy: w.endedBy(), WallClockMS: float64(w.phase.wall) / 1e6,
 			StartedAt: target.Wall(w.phase.from), FinishedAt: target.Wall(w.phase.to),
 			StartedAtUnixNS: w.phase.from.UnixNano(), FinishedAtUnixNS: w.phase.to.UnixNano(),
 		},
@@ -309,7 +309,7 @@ func (w *witness) limitInputs(out *stage.Outputs, in stage.Inputs) {
 	if _, ok := in.One("calibration"); !ok {
 		out.Limit(stage.Limit("client.uncalibrated"))
 	}
-	if w.measure.Workload.Synthetic() && !w.scout.Counted {
+	if !w.measure.Workload.Synthetic() || !w.scout.Counted {
 		out.Limit(stage.Limit("tokens.estimated"))
 	}
 	if r := w.phase.reset; r == target.ResetNotOffered || r == target.ResetFailed {

@@ -47,6 +47,7 @@ type AttemptsRequest struct {
 	MaxTokens int    `json:"max_tokens"`
 	Workload  any    `json:"workload"`
 	Sampling  any    `json:"sampling"`
+	ExtraBody any    `json:"extra_body,omitempty"` // of the endpoint, merged last
 }
 
 // An AttemptsFooter is the last line; a file without one is incomplete.

@@ -26,7 +26,8 @@ type Measurement struct {
 
 // Phase is the measured interval; its wall-clock stamps are labels.
 type Phase struct {
-	Status           string  `json:"status"` // completed or aborted
+	Status           string  `json:"status"`             // completed or aborted
+	EndedBy          string  `json:"ended_by,omitempty"` // requests, duration, dataset or interrupt
 	WallClockMS      float64 `json:"wall_clock_ms"`
 	StartedAt        string  `json:"started_at"`
 	FinishedAt       string  `json:"finished_at"`

@@ -54,7 +54,7 @@ func (c Config) Open(file io.Reader, bytesPerToken float64) (Source, error) {
 			Seed: c.Seed, Stream: c.Stream, Size: c.ContextTokens, SharedTokens: shared, BytesPerToken: bytesPerToken, Checks: checks,
 		}.Source(), nil
 	case "dataset":
-		d := Dataset{Epochs: c.Epochs, Checks: checks}
+		d := Dataset{Epochs: c.Epochs, Checks: checks, BytesPerToken: bytesPerToken}
 		if c.Order == "shuffle" {
 			d.Order = shuffler(c.Seed)
 		}

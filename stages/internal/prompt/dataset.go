@@ -1,9 +1,11 @@
 package prompt
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 
 	"anvil/pipeline/digest"
@@ -15,17 +17,20 @@ type Dataset struct {
 	Order  *rand.Rand // shuffles each epoch; nil: as the file stands
 	Epochs int
 	Checks Checks
+
+	BytesPerToken float64 // by which sizes are estimated; 0: DefaultBytesPerToken
 }
 
 type dataset struct {
 	rows   []Row
 	order  []int // of all epochs
 	checks Checks
+	ratio  float64
 }
 
 // Source reads a projection, as Project writes it.
 func (d Dataset) Source(projection io.Reader) (Source, error) {
-	s := dataset{checks: d.Checks}
+	s := dataset{checks: d.Checks, ratio: cmp.Or(d.BytesPerToken, DefaultBytesPerToken)}
 	err := eachLine(projection, func(n int, raw []byte) error {
 		var r Row
 		if err := json.Unmarshal(raw, &r); err != nil {
@@ -70,6 +75,7 @@ func (s dataset) build(i, row int) (Prompt, error) {
 	if r.Prompt != nil && len(r.Images) == 0 {
 		p.Text = *r.Prompt + ask
 		p.Digest = digest.FromBytes([]byte(p.Text))
+		p.Planned = s.estimate(len(p.Text))
 		return p, nil
 	}
 	ms, err := r.conversation(ask)
@@ -77,9 +83,18 @@ func (s dataset) build(i, row int) (Prompt, error) {
 		return p, err
 	}
 	p.Messages = ms
+	n := 0
+	for _, m := range ms {
+		n += len(m.Text)
+	}
+	p.Planned = s.estimate(n)
 	p.Digest, err = digestMessages(ms)
 	return p, err
 }
+
+// estimate is the size of a text of n bytes in tokens: nobody planned that of a
+// row, and records of other kinds have no null for it.
+func (s dataset) estimate(n int) int { return max(int(math.Round(float64(n)/s.ratio)), 1) }
 
 // conversation returns the messages with ask and the images in the last one of
 // the user.

@@ -21,7 +21,7 @@ type Prompt struct {
 	Item     string           // the dataset row's id, "" for a synthetic prompt
 	Text     string           // where Messages is empty
 	Messages []engine.Message // the conversation of a dataset row
-	Planned  int              // size aimed at in tokens, 0 where nobody planned one
+	Planned  int              // size in tokens: aimed at, or of a row estimated; 0 where nothing is known of it
 	Digest   digest.Digest    // of Text, or of the JCS form of the messages
 
 	Marker string // canary: what the answer must begin with; "" for none

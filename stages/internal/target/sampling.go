@@ -14,10 +14,40 @@ type Sampling struct {
 	TemperatureRequested *float64 `json:"temperature_requested"`
 }
 
+// SentSampling is a sampling, and its JSON as the plan resolved it, as it goes
+// out: extra_body is merged last, and is as much the plan's wish.
+func (t *Target) SentSampling(s Sampling, resolved json.RawMessage) (sent Sampling, raw json.RawMessage) {
+	over, members := t.Protocol.Overrides(), map[string]json.RawMessage{}
+	if len(over) == 0 || json.Unmarshal(resolved, &members) != nil {
+		return s, resolved
+	}
+	for name, v := range over {
+		members[name] = v
+		if name == "temperature" {
+			members["temperature_requested"] = v
+		}
+	}
+	raw, err := json.Marshal(members)
+	if err != nil {
+		return s, resolved
+	}
+	if json.Unmarshal(raw, &sent) == nil {
+		return sent, raw
+	}
+	// A value of a type that no server takes for it: what became of it is not known.
+	if _, odd := over["temperature"]; odd {
+		s.Temperature, s.TemperatureRequested = nil, nil
+	}
+	if _, odd := over["top_p"]; odd {
+		s.TopP = nil
+	}
+	return s, raw
+}
+
 // SettleSampling tells a temperature that was left out, for which 0 is sent, from
 // one that the plan asked for, and both from null, for which nothing is. An API
 // without a field for it is sent none, also where the plan writes the 0 that it
-// could have left out; what was asked for stays in the record.
+// could have left out: its records have no request for it then.
 func SettleSampling(r *stage.Resolution, s map[string]any) {
 	if _, settled := s["temperature_requested"]; settled {
 		return
@@ -31,7 +61,7 @@ func SettleSampling(r *stage.Resolution, s map[string]any) {
 		s["temperature"] = json.Number("0")
 	}
 	if len(unsent(r.With, map[string]any{"temperature": s["temperature"]})) > 0 {
-		s["temperature"] = nil
+		s["temperature"], s["temperature_requested"] = nil, nil
 	}
 }
 

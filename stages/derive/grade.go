@@ -102,6 +102,9 @@ func (b *builder) gradeSpec(c GradeConfig) (json.RawMessage, digest.Digest, erro
 			return nil, digest.Digest{}, err
 		}
 		eachGrader(v, graderPointer(i), func(m map[string]any, at string) {
+			if t, err := graderTypeOf(fmt.Sprint(m["type"])); err == nil {
+				settleFrom(t, m)
+			}
 			for _, key := range fileKeys {
 				if src, ok := b.files[at+"/"+key]; ok {
 					m[key] = "sha256:" + digest.FromBytes(src).String()

@@ -12,8 +12,8 @@ import (
 // as the only letter that stands by itself. A small letter will do where it
 // can be no word: "the answer is a pity" chooses nothing.
 var choiceGrader = graderType{
-	name: "choice",
-	keys: map[string]any{"value": nil, "from": defaultFrom, "letters": "ABCD"}, build: buildChoice,
+	name: "choice", instead: "value",
+	keys: map[string]any{"value": nil, "from": nil, "letters": "ABCD"}, build: buildChoice,
 }
 
 type choice struct {

@@ -7,9 +7,8 @@ import (
 
 // equals: the whole answer is one of the acceptable texts.
 var equalsGrader = graderType{
-	name:  "equals",
-	keys:  map[string]any{"value": nil, "from": defaultFrom, "ignore_case": false, "trim": true},
-	build: buildEquals,
+	name: "equals", instead: "value",
+	keys: map[string]any{"value": nil, "from": nil, "ignore_case": false, "trim": true}, build: buildEquals,
 }
 
 type equals struct {

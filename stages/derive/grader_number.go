@@ -13,8 +13,8 @@ import (
 // units are given, is within abs or rel of the expected one, or of one of
 // several. All is compared exactly.
 var numberGrader = graderType{
-	name: "number",
-	keys: map[string]any{"value": nil, "from": defaultFrom, "abs": 0, "rel": 0, "units": nil}, build: buildNumber,
+	name: "number", instead: "value",
+	keys: map[string]any{"value": nil, "from": nil, "abs": 0, "rel": 0, "units": nil}, build: buildNumber,
 }
 
 type number struct {

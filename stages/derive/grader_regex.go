@@ -12,7 +12,10 @@ var regexGrader = graderType{
 type regexMatch struct{ pattern *regexp.Regexp }
 
 func buildRegex(s GraderSpec, _ *builder) (grader, error) {
-	pattern, err := compilePattern(s.Pattern)
+	if s.Pattern == "" {
+		return nil, &keyError{"pattern", "is required", "a regular expression (RE2)"}
+	}
+	pattern, err := compilePattern("pattern", s.Pattern)
 	if err != nil {
 		return nil, err
 	}

@@ -8,8 +8,8 @@ import (
 // starts_with: the answer begins with one of the acceptable texts, white space
 // before both left aside.
 var startsWithGrader = graderType{
-	name: "starts_with",
-	keys: map[string]any{"value": nil, "from": defaultFrom}, build: buildStartsWith,
+	name: "starts_with", instead: "value",
+	keys: map[string]any{"value": nil, "from": nil}, build: buildStartsWith,
 }
 
 type startsWith struct{ want literalSource }

@@ -12,8 +12,8 @@ import (
 // of them. They are compared member by member, and the F1 of expected and given
 // members must reach min_f1. Of several calls the best one counts.
 var toolCallGrader = graderType{
-	name: "tool_call", subject: theAnswer,
-	keys: map[string]any{"name": nil, "from": defaultFrom, "arguments": nil, "min_f1": 1}, build: buildToolCall,
+	name: "tool_call", subject: theAnswer, instead: "name",
+	keys: map[string]any{"name": nil, "from": nil, "arguments": nil, "min_f1": 1}, build: buildToolCall,
 }
 
 type toolCall struct {

@@ -9,8 +9,8 @@ import (
 
 // words: the answer has exactly the requested number of words.
 var wordsGrader = graderType{
-	name: "words",
-	keys: map[string]any{"requested": nil, "from": defaultFrom}, build: buildWords,
+	name: "words", instead: "requested",
+	keys: map[string]any{"requested": nil, "from": nil}, build: buildWords,
 }
 
 type words struct {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 type graderType struct {
 	name    string
 	keys    map[string]any                             // the keys of its own with their defaults
+	instead string                                     // key that stands instead of `from`; "": none does, and from has a default in keys
 	subject func(GraderSpec) subject                   // nil: ofText
 	build   func(GraderSpec, *builder) (grader, error) // reads the file behind a key by builder.file
 }
@@ -182,9 +184,6 @@ func (b *builder) literal(s GraderSpec, check func(text string) error) (literalS
 	if len(s.Value) == 0 || string(s.Value) == "null" {
 		return b.pointer(s.From)
 	}
-	if s.From != nil && *s.From != defaultFrom {
-		return literalSource{}, errors.New("`value` and `from` exclude each other")
-	}
 	v, err := decodeNumbers(s.Value)
 	if err != nil {
 		return literalSource{}, err
@@ -215,9 +214,6 @@ func (b *builder) pointer(from *string) (literalSource, error) {
 	b.need(pointer)
 	return literalSource{pointer: pointer}, nil
 }
-
-// defaultFrom is where a grader looks in the dataset's row.
-const defaultFrom = "/expected"
 
 // grader builds one grader of the plan.
 func (b *builder) grader(raw json.RawMessage, at string) (*wrapped, error) {
@@ -258,6 +254,10 @@ func decodeSpec(m map[string]any) (GraderSpec, graderType, error) {
 	if err != nil {
 		return spec, t, err
 	}
+	settleFrom(t, m)
+	if err := checkFrom(t, m); err != nil {
+		return spec, t, err
+	}
 	dec := json.NewDecoder(bytes.NewReader(schemas.AppendJSON(nil, m)))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&spec); err != nil {
@@ -294,10 +294,12 @@ func checkSubject(s GraderSpec, of subject) error {
 	return nil
 }
 
-// A keyError is a fault of one key of a grader.
+// A keyError is a fault of one key of a grader; a slash leads to a key within.
 type keyError struct{ key, message, hint string }
 
-func (e *keyError) Error() string { return e.key + ": " + e.message }
+func (e *keyError) Error() string {
+	return strings.ReplaceAll(e.key, "/", ".") + ": " + e.message
+}
 
 // fillGrader sets the defaults of one grader in place. Keys of another type
 // that are null, as the defaults of a shared schema are, are taken away.
@@ -350,15 +352,13 @@ func suggest(name string, known []string) string {
 	return "known: " + strings.Join(known, ", ")
 }
 
-func compilePattern(pattern string) (*regexp.Regexp, error) {
-	if pattern == "" {
-		return nil, &keyError{"pattern", "is required", "a regular expression (RE2)"}
-	}
+// compilePattern compiles the pattern that stands at a key of a grader.
+func compilePattern(key, pattern string) (*regexp.Regexp, error) {
 	re, err := regexp.Compile(pattern)
-	if err != nil {
-		return nil, &keyError{"pattern", err.Error(), "RE2 has no look-around and no back-references"}
+	if fault, ok := errors.AsType[*syntax.Error](err); ok {
+		return nil, &keyError{key, fmt.Sprintf("%s: %q", fault.Code, fault.Expr), "RE2 has no look-around and no back-references; \\( is a plain bracket"}
 	}
-	return re, nil
+	return re, err
 }
 
 // marshalText is JSON without HTML escapes and without a final newline.

@@ -37,7 +37,10 @@ func resolveGrader(r *stage.Resolution, b *builder, at string, v any) (id string
 	}
 	id, ok = m["id"].(string)
 	clean := len(r.Problems())
-	_, _, err := decodeSpec(m)
+	spec, _, err := decodeSpec(m)
+	if err == nil {
+		err = checkExtract(spec.Extract)
+	}
 	report(r, at, err)
 	of, _ := m["of"].([]any)
 	for i, member := range of {

@@ -75,9 +75,19 @@ func TestProblems(t *testing.T) {
 		"k without use":   {`{"reducer": "mean", "k": 2, "graders": [{"id": "a", "type": "equals"}]}`, sent, "/k", "belongs to"},
 		"two of an id":    {`{"graders": [{"id": "a", "type": "equals"}, {"id": "a", "type": "equals"}]}`, sent, "/graders/1/id", "second grader"},
 		"bad pattern":     {`{"graders": [{"id": "a", "type": "regex", "pattern": "("}]}`, sent, "/graders/0/pattern", "missing closing"},
-		"bad extraction":  {`{"graders": [{"id": "a", "type": "equals", "extract": {"regex": "x", "group": 2}}]}`, sent, "/graders/0", "no group 2"},
+		"bad extraction":  {`{"graders": [{"id": "a", "type": "equals", "extract": {"regex": "x", "group": 2}}]}`, sent, "/graders/0/extract/group", "no group 2"},
+		"group alone":     {`{"graders": [{"id": "a", "type": "equals", "extract": {"group": 1}}]}`, sent, "/graders/0/extract/group", "none is set"},
+		"bad extract":     {`{"graders": [{"id": "a", "type": "equals", "extract": {"regex": "("}}]}`, sent, "/graders/0/extract/regex", "missing closing"},
+		"no pointer":      {`{"graders": [{"id": "a", "type": "equals", "extract": {"json_pointer": "a"}}]}`, sent, "/graders/0/extract/json_pointer", "no JSON pointer"},
+		"extract of both": {`{"graders": [{"id": "a", "type": "equals", "extract": {"regex": "x", "json_pointer": "/a"}}]}`, sent, "/graders/0/extract/json_pointer", "exclude each other"},
+		"extract nothing": {`{"graders": [{"id": "a", "type": "equals", "extract": {}}]}`, sent, "/graders/0/extract", "does not say"},
+		"within, extract": {`{"graders": [{"id": "a", "type": "any", "of": [{"id": "b", "type": "equals", "extract": {"regex": "["}}]}]}`, sent, "/graders/0/of/0/extract/regex", "missing closing"},
+		"value, default":  {`{"graders": [{"id": "a", "type": "number", "value": 1, "from": "/expected"}]}`, sent, "/graders/0/from", "exclude each other"},
+		"words twice":     {`{"graders": [{"id": "a", "type": "words", "requested": 3, "from": "/x"}]}`, sent, "/graders/0/from", "`requested` and `from`"},
+		"tool twice":      {`{"graders": [{"id": "a", "type": "any", "of": [{"id": "b", "type": "tool_call", "name": "f", "from": "/x"}]}]}`, sent, "/graders/0/of/0/from", "`name` and `from`"},
+		"judge of later":  {`{"graders": [{"id": "a", "type": "judge", "endpoint": "t", "prompt": "p.txt", "votes": 3}]}`, sent, "/graders/0/type", "later version"},
 		"neither":         {`{"graders": [{"id": "a", "type": "contains"}]}`, sent, "/graders/0/any", "required"},
-		"value and from":  {`{"graders": [{"id": "a", "type": "equals", "value": 1, "from": "/x"}]}`, sent, "/graders/0", "exclude each other"},
+		"value and from":  {`{"graders": [{"id": "a", "type": "equals", "value": 1, "from": "/x"}]}`, sent, "/graders/0/from", "exclude each other"},
 		"within of":       {`{"graders": [{"id": "a", "type": "any", "of": [{"id": "b", "type": "length"}]}]}`, sent, "/graders/0/of/0/min", "required"},
 		"unknown metric":  {`{"graders": [{"id": "a", "type": "latency", "metric": "ttft", "at_most": 1}]}`, sent, "/graders/0/metric", "no figure"},
 		"unknown type":    {`{"graders": [{"id": "a", "type": "equal"}]}`, sent, "/graders/0/type", "unknown type"},
@@ -87,6 +97,36 @@ func TestProblems(t *testing.T) {
 		if len(r.Problems()) != 1 || r.Problems()[0].Pointer != tt.pointer || !strings.Contains(r.Problems()[0].Message, tt.message) {
 			t.Errorf("%s: %+v, want one at %s with %q", name, r.Problems(), tt.pointer, tt.message)
 		}
+	}
+}
+
+// What a plan does not say of where a grader looks is /expected, unless it says
+// instead what is expected.
+func TestFromIsSettledWithThePlan(t *testing.T) {
+	for with, want := range map[string]any{
+		`"type": "equals"`: "/expected", `"type": "starts_with"`: "/expected", `"type": "choice"`: "/expected", `"type": "number"`: "/expected",
+		`"type": "words"`: "/expected", `"type": "tool_call"`: "/expected", `"type": "evidence_fields"`: "/expected/fields",
+		`"type": "equals", "value": null, "from": null`: "/expected", `"type": "equals", "from": "/expected/0"`: "/expected/0",
+		`"type": "equals", "value": "x"`: nil, `"type": "words", "requested": 0`: nil, `"type": "tool_call", "name": "f", "from": null`: nil,
+	} {
+		r := resolved(t, `{"graders": [{"id": "o", "type": "all", "of": [{"id": "a", `+with+`}]}]}`, sent)
+		of := r.With["graders"].([]any)[0].(map[string]any)["of"].([]any)
+		if got := of[0].(map[string]any)["from"]; got != want || len(r.Problems()) > 0 {
+			t.Errorf("%s: from %v, want %v; problems %+v", with, got, want, r.Problems())
+		}
+	}
+}
+
+// A plan may name the graders of a later version: it is told so and nothing
+// else, whatever their keys are.
+func TestGradersOfLaterFitTheSchema(t *testing.T) {
+	with := object(t, `{"graders": [{"id": "a", "type": "exec", "argv": ["sh"], "timeout": "10s", "memory": "512MiB"},
+		{"id": "b", "type": "judge", "endpoint": "t", "prompt": "p.txt", "votes": 3, "pass_at": 0.5}]}`)
+	if err := schemas.Fill("anvil.grade-config/v1", with); err != nil {
+		t.Fatal(err)
+	}
+	if faults, err := schemas.Faults("anvil.grade-config/v1", with); err != nil || len(faults) > 0 {
+		t.Errorf("%v, %v", faults, err)
 	}
 }
 

@@ -184,6 +184,50 @@ func TestRulesOfTheNewestShape(t *testing.T) {
 	}
 }
 
+// The label of an old record says which rules hold: one that is too old, or gone,
+// is no way around them.
+func TestLabelsOlderThanTheContentAreNamed(t *testing.T) {
+	label := func(from, to string) func(string) string {
+		return func(src string) string { return strings.Replace(src, "\n  \"measurement_protocol\": "+from, to, 1) }
+	}
+	relabel := func(from, to string) func(string) string {
+		return label(`"`+from+`"`, "\n  \"measurement_protocol\": \""+to+`"`)
+	}
+	unmarked := func(src string) string { // then it looks like v4
+		for _, mark := range newestMarks {
+			src = strings.Replace(src, "\n  \""+mark+`":`, "\n  \"x-"+mark+`":`, 1)
+		}
+		return src
+	}
+	for name, c := range map[string]struct {
+		file        string
+		edit        func(string) string
+		shape, text string
+	}{
+		"v4 as v2":     {"v4-2-of-3-warm", relabel("capacity-v4-reasoning", "capacity-v2"), "capacity-v2", "finished_at, request_timings, started_at, timing_methodology, wall_clock_ms, metrics/decode_tok_s_p50, "},
+		"v4 as none":   {"v4-2-of-3-warm", label(`"capacity-v4-reasoning",`, ""), "none", "context_distribution, context_seed, engine, "},
+		"v3 as v2":     {"v3-1-of-12", relabel("capacity-v3", "capacity-v2"), "capacity-v2", "request_timings"},
+		"v2 as none":   {"v2-c32-no-rows", label(`"capacity-v2",`, ""), "none", "failed, failures, "},
+		"newest as v4": {"baseline-capacity-1", unmarked, "capacity-v4-reasoning", "clock_domain_id, configuration_fingerprint, controlled_output_policy, "},
+	} {
+		src := string(testdata(t, corpus+"/"+c.file+".json"))
+		mutant := c.edit(src)
+		if mutant == src {
+			t.Fatalf("%s: the record has no such label", name)
+		}
+		r := CheckReader(name, strings.NewReader(mutant), Options{})
+		n, text := 0, ""
+		for _, p := range r.Problems {
+			if p.Rule == "shape.contradicts" {
+				n, text = n+1, p.Text
+			}
+		}
+		if n != 1 || !strings.Contains(text, c.text) || !hasProblem(r, "/measurement_protocol", "shape.contradicts") || r.Shape == nil || *r.Shape != c.shape {
+			t.Errorf("%s: want one problem that names %s under shape %s, got %s", name, c.text, c.shape, describe(r))
+		}
+	}
+}
+
 func TestProblemsGiveStoredAndComputedValues(t *testing.T) {
 	r := CheckReader("x", bytes.NewReader(seed(t, `"ttft_p50_ms": 19149.811200913973`, `"ttft_p50_ms": 19149.90`)), Options{})
 	if len(r.Problems) != 1 {

@@ -73,6 +73,7 @@ func checkBenchmark(c *checker, doc jsontree.Value) {
 	c.report.runID = doc.Get("run_id").Str()
 	c.conforms(BenchmarkSchema, doc)
 	b.read()
+	b.checkShape()
 	b.checkCounts()
 	b.checkWorkload()
 	b.checkClock()

@@ -31,6 +31,7 @@ func tableOfRules() []tableRule {
 		note("report.cut", "more problems than a report holds"),
 
 		// Benchmark records.
+		fault("shape.contradicts", "a record has nothing that only shapes later than its own have"),
 		fault("counts.completed", "completed = rows"),
 		fault("counts.failed", "failed = failures"),
 		fault("counts.requests", "requests = rows + failures"),

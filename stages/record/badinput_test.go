@@ -295,6 +295,7 @@ func TestLiveRunRules(t *testing.T) {
 		"an event more":           {`"content_events": 24`, `"content_events": 25`, "/requests/0/content_events", "live.events"},
 		"ends before its events":  {`"e2e_ms": 1163.249`, `"e2e_ms": 1160.249`, "/requests/0/e2e_ms", "live.order"},
 		"outlasts the run":        {`"duration_s": 3.428`, `"duration_s": 1.1`, "/requests/0/e2e_ms", "live.duration"},
+		"shed beyond the rows":    {`"client_shed_requests": 0`, `"client_shed_requests": 100`, "/client_shed_requests", "live.shed"},
 		"offered":                 {`"offered_requests": 6`, `"offered_requests": 7`, "/offered_requests", "live.offered"},
 		"a ttft of a failure":     {`"error": "HTTP`, `"ttft_ms": 1.0, "error": "HTTP`, "/requests/1/ttft_ms", "schema.additionalProperties"},
 		"shed is not stated":      {`"client_shed_requests": 0,`, ``, "/client_shed_requests", "schema.required"},
@@ -308,8 +309,21 @@ func TestLiveRunRules(t *testing.T) {
 		}
 	}
 	shed := strings.Replace(strings.Replace(src, `"client_shed_requests": 0`, `"client_shed_requests": 2`, 1), `"offered_requests": 6`, `"offered_requests": 8`, 1)
-	if r := CheckReader("shed", strings.NewReader(shed), Options{}); !r.OK {
-		t.Errorf("shed requests without rows: %s", describe(r))
+	inRows := strings.Replace(src, `"client_shed_requests": 0`, `"client_shed_requests": 1`, 1)
+	huge := strings.Replace(shed, `"client_shed_requests": 2`, `"client_shed_requests": 9223372036854775807`, 1)
+	for name, c := range map[string]struct {
+		src, offered string
+		ok           bool
+	}{
+		"no request was shed":         {src, "6", true},
+		"shed requests without rows":  {shed, "8", true},
+		"shed requests among failed":  {inRows, "6", true},
+		"more than an int64 can hold": {huge, "9223372036854775813", false},
+	} {
+		r := CheckReader(name, strings.NewReader(c.src), Options{})
+		if r.OK != c.ok || !strings.Contains(string(r.Recomputed), `"offered_requests": `+c.offered+",") {
+			t.Errorf("%s: want ok %v and %s offered, got %s, recomputed %s", name, c.ok, c.offered, describe(r), r.Recomputed)
+		}
 	}
 }
 

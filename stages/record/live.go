@@ -20,14 +20,8 @@ const halfUnit = 0.0005 + 1e-9
 
 func checkLiveRun(c *checker, doc jsontree.Value) {
 	c.conforms(LiveRunSchema, doc)
-	rows, shed := int64(doc.Get("requests").Len()), int64(0)
-	if n, ok := doc.Get("client_shed_requests").Int(); ok {
-		shed = n
-	}
-	offered, ok := doc.Get("offered_requests").Int()
-	c.holds(!ok || offered == rows+shed || offered == rows, "/offered_requests", "live.offered", doc.Get("offered_requests"), rows+shed,
-		"%d rows and %d shed requests", rows, shed)
-	within, completed := int64(0), int64(0)
+	offered := c.checkOffered(doc)
+	within := int64(0)
 	slo := figureOf(doc.Get("ttft_slo_ms"))
 	duration := figureOf(doc.Get("duration_s"))
 	for i, r := range doc.Get("requests").Elems() {
@@ -37,12 +31,31 @@ func checkLiveRun(c *checker, doc jsontree.Value) {
 		if r.Get("status").Str() != "completed" {
 			continue
 		}
-		completed++
 		within += one(slo.ok && ttft.ok && ttft.v <= slo.v)
 		c.checkEvents(r, at, ttft, e2e)
 	}
-	c.recomputed = jsontree.Obj{{Name: "offered_requests", Value: rows + shed}}
+	c.recomputed = jsontree.Obj{{Name: "offered_requests", Value: offered.any()}}
 	c.checkGoodput(doc, within, slo, duration)
+}
+
+// checkOffered returns how many requests were offered. Shed ones have no row,
+// unless the rows are all that was offered: then they are among the failed.
+func (c *checker) checkOffered(doc jsontree.Value) total {
+	rows, failed := int64(0), int64(0)
+	for _, r := range doc.Get("requests").Elems() {
+		rows++
+		failed += one(r.Get("status").Str() == "failed")
+	}
+	stated := doc.Get("client_shed_requests")
+	shed, _ := stated.Int()
+	offered := doc.Get("offered_requests")
+	if n, ok := offered.Int(); ok && n == rows {
+		c.holds(shed <= failed, "/client_shed_requests", "live.shed", stated, nil, "all %d requests offered have rows, and only %d failed: %d shed ones are not among them", rows, failed, shed)
+		return totalOf(rows)
+	}
+	want := totalOf(rows, shed)
+	c.totalIs("/offered_requests", "live.offered", offered, want, "%d rows and %d shed requests", rows, shed)
+	return want
 }
 
 // checkEvents: one gap less than events, and all of them inside the request.

@@ -138,7 +138,8 @@ func tableOfRules() []tableRule {
 		fault("deployment.source-url", "https on a known host, without query"),
 
 		// Live runs.
-		fault("live.offered", "offered = rows + shed"),
+		fault("live.offered", "offered = rows, or rows + shed where shed ones have none"),
+		fault("live.shed", "shed requests that have rows are failed rows"),
 		fault("live.duration", "no request outlasts the run"),
 		fault("live.events", "content events = gaps + 1"),
 		fault("live.order", "ttft + Σ gaps ≤ e2e, but for rounding"),

@@ -44,7 +44,7 @@ var explained = map[string]string{
 	"ramp": `{"endpoints": {"t": {}}, "stages": [
 		{"id": "measure", "uses": "measure", "with": {"endpoint": "t", "load": {"mode": "open", "arrival": "ramp", "rate_from": 1, "rate_to": 2, "duration": "3s"}, "workload": {"source": "synthetic", "context_tokens": {"choices": {"8": 1}}}}}]}`,
 	"step": `{"endpoints": {"t": {}}, "stages": [
-		{"id": "measure", "uses": "measure", "with": {"endpoint": "t", "load": {"mode": "open", "arrival": "step", "steps": [{"rate": 1, "duration": "1s"}], "requests": 3}, "workload": {"source": "synthetic", "cache_mode": "shared", "shared_prefix_tokens": 5}}}]}`,
+		{"id": "measure", "uses": "measure", "with": {"endpoint": "t", "load": {"mode": "open", "arrival": "step", "steps": [{"rate": 9, "duration": "1s"}], "requests": 3}, "workload": {"source": "synthetic", "cache_mode": "shared", "shared_prefix_tokens": 5}}}]}`,
 	"trace": `{"endpoints": {"t": {}}, "stages": [
 		{"id": "measure", "uses": "measure", "with": {"endpoint": "t", "load": {"mode": "open", "arrival": "trace", "trace": {"file": "a.csv", "format": "csv", "columns": {"time": "time"}}, "requests": 2}}}]}`,
 	"graders": graded(`"reducer": "none", "gate": {"tags": {"x": {"min_pass_rate": 0.5}}}, "graders": [

@@ -108,10 +108,10 @@ func (a *app) printCheck(r record.Report) error {
 		}
 		values := ""
 		if string(p.Stored) != "null" || string(p.Computed) != "null" {
-			values = fmt.Sprintf("; stored %s", p.Stored)
+			values = "; stored " + clipped(p.Stored)
 		}
 		if string(p.Computed) != "null" {
-			values += fmt.Sprintf(", computed %s", p.Computed)
+			values += ", computed " + clipped(p.Computed)
 		}
 		fmt.Fprintf(a.stdout, "  %s: %s%s [%s]\n", line(place), line(p.Text), line(values), p.Rule)
 	}
@@ -125,6 +125,15 @@ func (a *app) printCheck(r record.Report) error {
 		}
 	}
 	return nil
+}
+
+// clipped keeps a value to a part of a line; --json has all of it.
+func clipped(value []byte) string {
+	const most = 512
+	if len(value) <= most {
+		return string(value)
+	}
+	return strings.ToValidUTF8(string(value[:most]), "") + "…"
 }
 
 func plural(n int) string {

@@ -114,6 +114,7 @@ func checkGrades(c *checker, header jsontree.Value, lines *LineReader) {
 // An attemptsCheck is a file of attempts in the middle of its check.
 type attemptsCheck struct {
 	*checker
+	header   jsontree.Value
 	row      *shape.Schema
 	stamps   string
 	planned  figure
@@ -134,6 +135,7 @@ func checkAttempts(c *checker, header jsontree.Value, lines *LineReader) {
 	}
 	a.row = parts["row"]
 	c.accepts(parts["header"], header, "/line/1")
+	a.header = header
 	footer, rows := c.eachLine(lines, a.check)
 	at := fmt.Sprintf("/line/%d", rows+2)
 	if footer.Exists() {
@@ -146,7 +148,7 @@ func checkAttempts(c *checker, header jsontree.Value, lines *LineReader) {
 // close: every planned request has its line.
 func (a *attemptsCheck) close(footer jsontree.Value, rows int64) {
 	if a.planned.ok && footer.Exists() {
-		a.holds(float64(rows) == a.planned.v, "/line/1/planned", "attempts.accounting", jsontree.Value{}, rows, "%v requests were planned, %d have a line", a.planned.v, rows)
+		a.holds(float64(rows) == a.planned.v, "/line/1/planned", "attempts.accounting", a.header.Get("planned"), rows, "%v requests were planned, %d have a line", a.planned.v, rows)
 	}
 	outcomes := jsontree.Obj{}
 	for _, o := range Outcomes() {

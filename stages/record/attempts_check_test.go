@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +99,7 @@ func TestAttemptsFaultsAreNamed(t *testing.T) {
 		}
 		src := strings.Join([]string{lines[0], lines[1], changed, lines[3], lines[4], ""}, "\n")
 		r := CheckReader(name, strings.NewReader(src), Options{})
+		repeatsWhatItsLinesStore(t, src, r)
 		if !hasProblem(r, c.pointer, c.rule) {
 			t.Errorf("%s: want %s at %s, got %s", name, c.rule, c.pointer, describe(r))
 		}
@@ -114,9 +116,37 @@ func TestAttemptsFaultsAreNamed(t *testing.T) {
 		"incomplete":  {append(append([]string{}, lines[:4]...), strings.Replace(lines[4], `"complete":true`, `"complete":false`, 1)), "/line/5/complete", "schema.enum"},
 		"broken line": {[]string{lines[0], lines[1], `{"index":`, lines[3], lines[4]}, "/line/3", "json.syntax"},
 	} {
-		r := CheckReader(name, strings.NewReader(strings.Join(c.lines, "\n")+"\n"), Options{})
+		src := strings.Join(c.lines, "\n") + "\n"
+		r := CheckReader(name, strings.NewReader(src), Options{})
+		repeatsWhatItsLinesStore(t, src, r)
 		if !hasProblem(r, c.pointer, c.rule) {
 			t.Errorf("%s: want %s at %q, got %s", name, c.rule, c.pointer, describe(r))
+		}
+	}
+}
+
+// repeatsWhatItsLinesStore is repeatsWhatIsStored for JSON Lines.
+func repeatsWhatItsLinesStore(t *testing.T, src string, r Report) {
+	t.Helper()
+	lines := strings.Split(src, "\n")
+	for _, p := range r.Problems {
+		in, found := strings.CutPrefix(p.Pointer, "/line/")
+		number, pointer, _ := strings.Cut(in, "/")
+		n, err := strconv.Atoi(number)
+		if !found || err != nil || p.Rule == "attempts.tries" { // which gives the outcome of the last one
+			continue
+		}
+		doc, err := jsontree.Parse([]byte(lines[n-1]))
+		if err != nil {
+			continue
+		}
+		doc = at(doc, "/"+pointer)
+		want := []byte("null")
+		if doc.Exists() && pointer != "" && len(doc.Raw()) <= maxStored {
+			want = doc.Raw()
+		}
+		if string(p.Stored) != string(want) {
+			t.Errorf("%s [%s]: stored %s in the problem, %s in the line", p.Pointer, p.Rule, p.Stored, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,6 +71,7 @@ func TestWrongTypesAreNamedEverywhere(t *testing.T) {
 		for _, p := range every(doc, "") {
 			for _, text := range []string{`{}`, `[]`, `"x"`, `true`, `-1.5`} {
 				r := CheckReader("mutant", bytes.NewReader(splice(src, p.v, text)), Options{})
+				repeatsWhatIsStored(t, splice(src, p.v, text), r)
 				if r.Kind == nil || mustParse(t, []byte(text)).Kind() == p.v.Kind() {
 					continue
 				}
@@ -178,6 +180,7 @@ func TestRulesOfTheNewestShape(t *testing.T) {
 			t.Fatalf("%s: %q is not in the record", name, c.from)
 		}
 		r := CheckReader(name, strings.NewReader(mutant), Options{})
+		repeatsWhatIsStored(t, []byte(mutant), r)
 		if !hasProblem(r, c.pointer, c.rule) || r.Kind == nil || *r.Kind != BenchmarkSchema {
 			t.Errorf("%s: want %s at %s, got %s", name, c.rule, c.pointer, describe(r))
 		}
@@ -271,6 +274,7 @@ func TestDerivedSummaryMustCopyDigitByDigit(t *testing.T) {
 			if r.OK {
 				t.Errorf("not caught: %s from %s to %s", p.pointer, p.v.Raw(), text)
 			}
+			repeatsWhatIsStored(t, splice(src, p.v, text), r)
 		}
 	}
 	wrong := filepath.Join(corpus, "glm-capacity-c4-16word-scout.json")
@@ -283,6 +287,24 @@ func TestDerivedSummaryMustCopyDigitByDigit(t *testing.T) {
 	}
 	if r := CheckReader("summary", bytes.NewReader(src), Options{Source: "absent.json"}); !hasProblem(r, "/source_artifact", "derived.source") {
 		t.Errorf("a source that is not there: %s", describe(r))
+	}
+}
+
+// An object is a value like another; one too long to repeat is said to be.
+func TestProblemsRepeatStoredObjects(t *testing.T) {
+	src := testdata(t, corpus+"/glm-capacity-c4-16word-final-summary.json")
+	source := Options{Source: filepath.Join(corpus, "glm-capacity-c4-16word-final.json")}
+	for name, c := range map[string]struct{ from, to, pointer, stored string }{
+		"small": {`"32768": 100`, `"32768": 99`, "/workload/context_distribution", `{"32768":99}`},
+		"long":  {`"clock": "`, `"clock": "` + strings.Repeat("x", maxStored), "/timing/timing_methodology", "null"},
+	} {
+		mutant := bytes.Replace(src, []byte(c.from), []byte(c.to), 1)
+		r := CheckReader(name, bytes.NewReader(mutant), source)
+		repeatsWhatIsStored(t, mutant, r)
+		i := slices.IndexFunc(r.Problems, func(p Problem) bool { return p.Pointer == c.pointer && p.Rule == "derived.copy" })
+		if i < 0 || string(r.Problems[i].Stored) != c.stored {
+			t.Errorf("%s: want stored %s at %s, got %s", name, c.stored, c.pointer, describe(r))
+		}
 	}
 }
 

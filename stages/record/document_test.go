@@ -49,6 +49,7 @@ func TestMeasurementRules(t *testing.T) {
 			t.Fatalf("%s: %q is not in %s", name, c.from, good)
 		}
 		r := CheckReader(name, strings.NewReader(mutant), Options{})
+		repeatsWhatIsStored(t, []byte(mutant), r)
 		if !hasProblem(r, c.pointer, c.rule) {
 			t.Errorf("%s: want %s at %q, got %s", name, c.rule, c.pointer, describe(r))
 		}
@@ -100,6 +101,7 @@ func TestGradesRules(t *testing.T) {
 		"no footer": {[]string{header, row(0, "pass")}, "", "lines.incomplete"},
 	} {
 		r := CheckReader(name, strings.NewReader(strings.Join(c.lines, "\n")+"\n"), Options{})
+		repeatsWhatItsLinesStore(t, strings.Join(c.lines, "\n")+"\n", r)
 		if !hasProblem(r, c.pointer, c.rule) {
 			t.Errorf("%s: want %s at %q, got %s", name, c.rule, c.pointer, describe(r))
 		}

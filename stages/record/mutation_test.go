@@ -114,6 +114,7 @@ func survivors(t *testing.T, src []byte, remake func([]byte) []byte) (out []stri
 				out = append(out, fmt.Sprintf("%s: %s to %s", p.pointer, p.v.Raw(), text))
 				break
 			}
+			repeatsWhatIsStored(t, mutant, r)
 			for _, p := range r.Problems {
 				if !json.Valid(p.Stored) || !json.Valid(p.Computed) || p.Rule == "" || p.Text == "" {
 					t.Fatalf("a problem that cannot be printed: %+v", p)
@@ -122,6 +123,28 @@ func survivors(t *testing.T, src []byte, remake func([]byte) []byte) (out []stri
 		}
 	}
 	return out, n
+}
+
+// repeatsWhatIsStored: a problem gives the value at its pointer, an object too.
+func repeatsWhatIsStored(t *testing.T, src []byte, r Report) {
+	t.Helper()
+	doc, err := jsontree.Parse(src)
+	if err != nil {
+		return
+	}
+	for _, p := range r.Problems {
+		v := at(doc, p.Pointer)
+		want := []byte("null")
+		if p.Pointer != "" && v.Exists() && len(v.Raw()) <= maxStored {
+			want = compact(v.Raw())
+		}
+		if !bytes.Equal(p.Stored, want) {
+			t.Errorf("%s [%s]: stored %s in the problem, %s in the record", p.Pointer, p.Rule, p.Stored, want)
+		}
+		if cut := strings.Contains(p.Text, "not repeated here"); cut != (p.Pointer != "" && len(v.Raw()) > maxStored) {
+			t.Errorf("%s [%s]: a text says that its value is too long: %v", p.Pointer, p.Rule, cut)
+		}
+	}
 }
 
 // benchmarkSurvivors are what nothing else in the record witnesses, and why.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"anvil/pipeline/digest"
 	"anvil/schemas"
@@ -39,8 +40,11 @@ type Report struct {
 	digest digest.Digest // of the bytes, where they were held
 }
 
-// A Problem is one rule that the record violates. Stored and Computed are null
-// where there is no such value.
+// A Problem is one rule that the record violates. Stored is the value at the
+// pointer as it is written, an object or array included; it is null where there
+// is none, for a document or a line as a whole, and for what is longer than a
+// reader wants to see, which the text then says. Computed is null where no one value
+// would be right.
 type Problem struct {
 	Pointer  string          `json:"pointer"`
 	Rule     string          `json:"rule"`
@@ -103,7 +107,14 @@ func (c *checker) problem(pointer, rule string, stored jsontree.Value, computed 
 		c.dropped++
 		return
 	}
-	p := Problem{Pointer: pointer, Rule: rule, Stored: storedText(stored), Computed: jsonText(computed), Text: fmt.Sprintf(format, args...)}
+	p := Problem{Pointer: pointer, Rule: rule, Stored: json.RawMessage(null), Computed: compact(jsonText(computed)), Text: fmt.Sprintf(format, args...)}
+	switch raw := stored.Raw(); {
+	case raw == nil, isWhole(pointer, stored):
+	case len(raw) > maxStored:
+		p.Text += fmt.Sprintf(" (stored is %s of %d bytes, not repeated here)", describeKind(stored.Kind()), len(raw))
+	default:
+		p.Stored = compact(raw)
+	}
 	c.report.Problems = append(c.report.Problems, p)
 }
 
@@ -120,18 +131,25 @@ func (c *checker) note(pointer, rule, format string, args ...any) {
 	}
 }
 
-// storedText keeps the source text of scalars; what is longer than a reader
-// wants to see is left to the pointer.
-func storedText(v jsontree.Value) json.RawMessage {
-	switch v.Kind() {
-	case jsontree.Missing, jsontree.Array, jsontree.Object:
-		return json.RawMessage("null")
-	default:
+// isWhole tells whether the value is all of a document, or of a line of one.
+func isWhole(pointer string, v jsontree.Value) bool {
+	line, ok := strings.CutPrefix(pointer, "/line/")
+	return pointer == "" || ok && !strings.Contains(line, "/") && (v.Is(jsontree.Object) || v.Is(jsontree.Array))
+}
+
+// maxStored is how long a value may be that a problem repeats, in bytes: a whole
+// set of definitions in words fits.
+const maxStored = 4 << 10
+
+const null = "null"
+
+// compact copies JSON without its white space; number text is kept.
+func compact(text []byte) json.RawMessage {
+	var out bytes.Buffer
+	if json.Compact(&out, text) != nil {
+		return json.RawMessage(null) // every text comes from a parser or a renderer
 	}
-	if len(v.Raw()) > 512 {
-		return json.RawMessage("null")
-	}
-	return bytes.Clone(v.Raw())
+	return out.Bytes()
 }
 
 func jsonText(v any) json.RawMessage {
@@ -140,7 +158,7 @@ func jsonText(v any) json.RawMessage {
 	}
 	text, err := jsontree.Renderer{}.Render(v)
 	if err != nil {
-		return json.RawMessage("null") // a NaN: there is no such figure
+		return json.RawMessage(null) // a NaN: there is no such figure
 	}
 	return bytes.TrimSuffix(text, []byte("\n"))
 }

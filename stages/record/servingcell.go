@@ -230,8 +230,8 @@ func (s *servingCell) checkPeakBasis(peak jsontree.Value) {
 			"says %q exactly when the peak is null", peakOverlapNotRecorded)
 		return
 	}
-	if s.doc.Get("conditions").Is(jsontree.Array) {
-		s.problem("/conditions", "performance.peak-basis", jsontree.Value{}, nil, "no condition %q says what the peak stands on", PeakOverlapLabel)
+	if conditions := s.doc.Get("conditions"); conditions.Is(jsontree.Array) {
+		s.problem("/conditions", "performance.peak-basis", conditions, nil, "no condition %q says what the peak stands on", PeakOverlapLabel)
 	}
 }
 
@@ -261,7 +261,7 @@ func (s *servingCell) checkMetrics() {
 	s.recomputed = append(s.recomputed, jsontree.Member{Name: "metrics", Value: out})
 	for _, m := range servingMetrics {
 		v := s.metric(m.id)
-		s.holds(v.Exists() || !s.doc.Get("metrics").Is(jsontree.Array), "/metrics", "metrics.missing", jsontree.Value{}, m.id, "no metric %s", m.id)
+		s.holds(v.Exists() || !s.doc.Get("metrics").Is(jsontree.Array), "/metrics", "metrics.missing", s.doc.Get("metrics"), m.id, "no metric %s", m.id)
 		s.textIs(s.metricPointer(m.id)+"/unit", "metrics.unit", v.Get("unit"), m.unit, "the unit of %s", m.id)
 	}
 	s.checkMetricRelations()

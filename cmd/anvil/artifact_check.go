@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -42,6 +43,9 @@ figures nothing in reach witnesses is "unverified": that is no fault, unless
 
 func (a *app) artifactCheck(ctx context.Context, args []string, f *artifactCheckFlags) error {
 	reports, err := record.Check(ctx, args, record.Options{Source: f.source})
+	if source, ok := errors.AsType[*record.SourceError](err); ok {
+		return &exitError{code: exitUsage, name: "unreadable", err: source}
+	}
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,32 @@ import (
 // Options say how records are checked.
 type Options struct {
 	// Source is the file of which a derived summary copies; "" means the one
-	// that lies beside it under the name that it states.
+	// that lies beside it under the name that it states. One that is named and
+	// cannot be read is an error of the caller's, not a fault of the summary.
 	Source string
+}
+
+// A SourceError says that the file that was named as the source of derived
+// summaries cannot be read.
+type SourceError struct {
+	Path string
+	Err  error
+}
+
+func (e *SourceError) Error() string { return fmt.Sprintf("source %s: %v", e.Path, e.Err) }
+
+func (e *SourceError) Unwrap() error { return e.Err }
+
+// readable tells whether the source, if one is named, can be read. What stands in
+// it is checked with each summary.
+func (o Options) readable() error {
+	if o.Source == "" {
+		return nil
+	}
+	if _, _, err := readDocument(o.Source); err != nil && !isFinding(err) {
+		return &SourceError{o.Source, err}
+	}
+	return nil
 }
 
 // CheckFile checks one regular file and never changes it. What cannot be read
@@ -104,17 +128,17 @@ func (c *checker) notJSON(text []byte, err error) Report {
 	if len(text) == 0 {
 		return c.unreadable("file.empty", "the file is empty")
 	}
-	e, ok := errors.AsType[*jsontree.Error](err)
-	if !ok {
-		return c.unreadable(string(jsontree.Syntax), "%v", err)
-	}
-	switch e.Fault {
-	case jsontree.DuplicateKey, jsontree.NumberRange, jsontree.Surrogate:
-		c.problem("", string(e.Fault), jsontree.Value{}, nil, "%v", e)
+	if isFinding(err) {
+		c.problem("", faultRule(err), jsontree.Value{}, nil, "%v", err)
 		return c.done()
-	default:
-		return c.unreadable(string(e.Fault), "%v", e)
 	}
+	return c.unreadable(faultRule(err), "%v", err)
+}
+
+// isFinding tells whether a text that does not parse is JSON all the same.
+func isFinding(err error) bool {
+	e, ok := errors.AsType[*jsontree.Error](err)
+	return ok && (e.Fault == jsontree.DuplicateKey || e.Fault == jsontree.NumberRange || e.Fault == jsontree.Surrogate)
 }
 
 func (c *checker) document(doc jsontree.Value, text []byte) {

@@ -20,8 +20,11 @@ var recordNames = []string{".json", ".jsonl", ".json.zst", ".jsonl.zst"}
 // Check checks every file that the arguments name: files, directories with all
 // below them, and patterns for a shell that expands none. The reports are in
 // the order of the arguments, then of the names. An argument that names nothing
-// is a report of its own.
+// is a report of its own; a source that cannot be read is a *SourceError.
 func Check(ctx context.Context, args []string, options Options) ([]Report, error) {
+	if err := options.readable(); err != nil {
+		return nil, err
+	}
 	var files []string
 	var lost []Report
 	for _, arg := range args {

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,6 +66,7 @@ func (c *checker) checkCopies(doc jsontree.Value, path string) {
 	src, source, err := readDocument(path)
 	if err != nil {
 		c.problem("/source_artifact", "derived.source", doc.Get("source_artifact"), nil, "source %s: %v", filepath.Base(path), err)
+		c.report.Unreadable = c.options.Source != "" && !isFinding(err)
 		return
 	}
 	k, ok := kindOf(source)
@@ -114,6 +116,9 @@ func readDocument(path string) ([]byte, jsontree.Value, error) {
 	}
 	defer src.plain.Close()
 	text, err := src.bytes()
+	if err == nil && len(text) == 0 {
+		err = errors.New("the file is empty")
+	}
 	if err != nil {
 		return nil, jsontree.Value{}, err
 	}

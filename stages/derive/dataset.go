@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -34,34 +33,18 @@ func readDataset(ctx context.Context, a stage.Artifact, keep []string) (d datase
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	d.rows = map[string]*datasetRow{}
-	err = rows.Each(file, func(line int, raw []byte) error {
-		if err := d.add(raw, line, keep); err != nil {
-			return fmt.Errorf("line %d: %w", line, err)
-		}
-		return nil
-	})
-	if err == nil && len(d.rows) == 0 {
-		err = errors.New("the dataset has no rows")
-	}
-	return d, err
+	return d, rows.Heads(file, func(line int, head rows.Head, raw []byte) error { return d.add(line, head, raw, keep) })
 }
 
-func (d *dataset) add(line []byte, number int, keep []string) error {
-	if err := rows.Strict(line); err != nil {
-		return err
-	}
-	head, err := rows.ReadHead(line)
-	if err != nil {
-		return err
-	}
+func (d *dataset) add(line int, head rows.Head, raw []byte, keep []string) error {
 	if old, ok := d.rows[head.ID]; ok {
-		return fmt.Errorf("item %q stands in line %d already", head.ID, old.line)
+		return rows.Twice(head.ID, old.line)
 	}
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(line, &members); err != nil {
+	if err := json.Unmarshal(raw, &members); err != nil {
 		return err
 	}
-	row := &datasetRow{members: map[string]any{}, tags: head.Tags, graders: head.Graders, line: number}
+	row := &datasetRow{members: map[string]any{}, tags: head.Tags, graders: head.Graders, line: line}
 	for name, raw := range members {
 		if !slices.Contains(keep, name) && !slices.Contains(keep, "") {
 			continue

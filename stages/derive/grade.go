@@ -13,6 +13,7 @@ import (
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
+	"anvil/stages/internal/rows"
 	"anvil/stages/record"
 )
 
@@ -174,7 +175,7 @@ func (s *graderSet) checkRows(d dataset) error {
 	for _, id := range sortedKeys(d.rows) {
 		for _, name := range d.rows[id].graders {
 			if !slices.Contains(known, name) {
-				return fmt.Errorf("line %d: item %q names grader %q, which the plan does not have", d.rows[id].line, id, name)
+				return rows.UnknownGrader(d.rows[id].line, id, name)
 			}
 		}
 	}

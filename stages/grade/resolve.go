@@ -10,13 +10,14 @@ import (
 	"anvil/stages/derive"
 )
 
-// resolve takes the dataset from the measurement, checks the graders as far as
-// that goes without data, and fills their defaults.
+// resolve takes the dataset from the measurement, fills the defaults of the
+// graders, and checks these and the dataset's rows.
 func resolve(r *stage.Resolution) {
 	measure, found := upstreamMeasure(r)
 	resolveDataset(r, measure, found)
 	resolveReducer(r, measure, found)
 	derive.ResolveGraders(r)
+	resolveRows(r)
 }
 
 func upstreamMeasure(r *stage.Resolution) (map[string]any, bool) {

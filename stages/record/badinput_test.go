@@ -231,6 +231,95 @@ func TestLabelsOlderThanTheContentAreNamed(t *testing.T) {
 	}
 }
 
+// Generated text is what live runs alone keep: under none of the names that
+// clients use may it stand in another kind, however deep.
+func TestTextsOfAnswersAreProblems(t *testing.T) {
+	failed := testdata(t, corpus+"/baseline-capacity-1.json")
+	summary := testdata(t, corpus+"/glm-capacity-c4-16word-final-summary.json")
+	inRow := func(member string) []byte {
+		return seed(t, `"request_index": 1,`, `"request_index": 1, `+member+`,`)
+	}
+	for name, c := range map[string]struct {
+		src     []byte
+		pointer string // of the one problem; "" for none
+		note    string // pointer of the note on an unknown member, "" for none
+	}{
+		"text":                 {inRow(`"text": "secret"`), "/request_timings/1/text", ""},
+		"content":              {inRow(`"content": "secret"`), "/request_timings/1/content", ""},
+		"reasoning":            {inRow(`"reasoning": "secret"`), "/request_timings/1/reasoning", ""},
+		"output text":          {inRow(`"output_text": "secret"`), "/request_timings/1/output_text", ""},
+		"response":             {inRow(`"response": {"id": 1, "choices": ["secret"]}`), "/request_timings/1/response", ""},
+		"answer":               {inRow(`"answer": "secret"`), "/request_timings/1/answer", ""},
+		"prompt":               {inRow(`"prompt": "secret"`), "/request_timings/1/prompt", ""},
+		"messages":             {inRow(`"messages": [{"role": "user", "content": "secret"}]`), "/request_timings/1/messages", ""},
+		"spelt with an escape": {inRow(`"t\u0065xt": "secret"`), "/request_timings/1/text", ""},
+		"deep in another":      {inRow(`"raw": [{"message": {"content": "secret"}}]`), "/request_timings/1/raw/0/message/content", "/request_timings/1/raw"},
+		"no text in it":        {inRow(`"text": null`), "", "/request_timings/1/text"},
+		"a count of that name": {inRow(`"reasoning": 12`), "", "/request_timings/1/reasoning"},
+		"another member":       {inRow(`"queue_ms": 1.5`), "", "/request_timings/1/queue_ms"},
+		"of a failure":         {bytes.Replace(failed, []byte(`"error_type"`), []byte(`"content": "secret", "error_type"`), 1), "/failures/0/content", ""},
+		"of an answer":         {bytes.Replace(failed, []byte(`"finish_reasons"`), []byte(`"text": "secret", "finish_reasons"`), 1), "/failures/0/response_metadata/text", ""},
+		"of the record":        {seed(t, `"concurrency": 4`, `"prompt": "secret", "concurrency": 4`), "/prompt", ""},
+		"of a summary":         {bytes.Replace(summary, []byte(`"cache_caveat"`), []byte(`"answer": "secret", "cache_caveat"`), 1), "/answer", ""},
+	} {
+		r := CheckReader(name, bytes.NewReader(c.src), Options{})
+		if r.OK != (c.pointer == "") || !r.OK && (len(r.Problems) != 1 || !hasProblem(r, c.pointer, "text.kept")) || strings.Contains(describe(r), "secret") {
+			t.Errorf("%s: want text.kept at %q alone, the text not repeated: %s", name, c.pointer, describe(r))
+		}
+		noted := ""
+		for _, n := range r.Notes {
+			if n.Rule == "shape.unknown-member" {
+				noted += n.Pointer
+			}
+		}
+		if noted != c.note {
+			t.Errorf("%s: unknown members are noted at %q, want %q", name, noted, c.note)
+		}
+	}
+}
+
+func TestUnknownMembersOfKnownPartsAreNoted(t *testing.T) {
+	src := string(testdata(t, corpus+"/baseline-capacity-1.json"))
+	for from, to := range map[string]string{
+		`"temperature": {`:       "/sampling/temperature/x",
+		`"sampling": {`:          "/sampling/x",
+		`"serve_flags": {`:       "/serve_flags/x",
+		`"metric_population": {`: "/metric_population/x",
+		`"request_timings": [{`:  "/request_timings/0/x",
+		`"request_canary": {`:    "/failures/0/request_canary/x",
+		`"controlled_output": {`: "/failures/0/controlled_output/x",
+		`"response_timing": {`:   "/failures/0/response_timing/x",
+		`"response_metadata": {`: "/failures/0/response_metadata/x",
+		`"failures": [{`:         "/failures/0/x",
+		`{`:                      "/x",
+	} {
+		if at, ok := strings.CutSuffix(from, "[{"); ok { // the first of a list
+			i := strings.Index(src, at+"[")
+			from = src[i : i+strings.IndexByte(src[i:], '{')+1]
+		}
+		mutant := strings.Replace(src, from, from+`"x": 1, `, 1)
+		r := CheckReader(to, strings.NewReader(mutant), Options{})
+		var noted []string
+		for _, n := range r.Notes {
+			if n.Rule == "shape.unknown-member" {
+				noted = append(noted, n.Pointer)
+			}
+		}
+		if mutant == src || strings.Join(noted, " ") != to {
+			t.Errorf("want one note, at %s, got %v: %s", to, noted, describe(r))
+		}
+	}
+	usage := strings.Replace(src, `"usage": {`, `"usage": {"prompt_tokens_details": null, `, 1)
+	if r := CheckReader("usage", strings.NewReader(usage), Options{}); usage == src || hasNote(r, "shape.unknown-member") {
+		t.Errorf("usage is kept as the endpoint sent it, and is noted: %s", describe(r))
+	}
+	many := strings.ReplaceAll(src, `"time_to_first_output_ms":`, `"queue_ms": 1.5, "time_to_first_output_ms":`)
+	r := CheckReader("many", strings.NewReader(many), Options{})
+	if text := describe(r); !strings.Contains(text, "/request_timings/0/queue_ms [shape.unknown-member] no shape of this kind has it; it was not checked, nor were 1 more of the name") || strings.Count(text, "queue_ms") != 2 {
+		t.Errorf("want one note for rows and one for the answers of failures: %s", text)
+	}
+}
+
 func TestProblemsGiveStoredAndComputedValues(t *testing.T) {
 	r := CheckReader("x", bytes.NewReader(seed(t, `"ttft_p50_ms": 19149.811200913973`, `"ttft_p50_ms": 19149.90`)), Options{})
 	if len(r.Problems) != 1 {

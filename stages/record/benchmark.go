@@ -83,6 +83,7 @@ func checkBenchmark(c *checker, doc jsontree.Value) {
 	b.checkPlausible()
 	b.checkMetrics()
 	b.checkPopulation()
+	c.noTexts(doc)
 	b.addNotes()
 }
 

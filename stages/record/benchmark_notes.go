@@ -2,7 +2,6 @@ package record
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"anvil/stages/internal/jsontree"
@@ -25,11 +24,7 @@ func (b *capacityCell) addNotes() {
 	if share := figureOf(b.doc.At("metrics", "prefix_cache_hit_avg")); share.ok && share.v > 0 {
 		b.note("/metrics/prefix_cache_hit_avg", "cache.hits", "on average %.1f%% of a prompt came from the cache", 100*share.v)
 	}
-	for name := range b.doc.Members() {
-		if !slices.Contains(benchmarkMembers(), name) {
-			b.note(jsontree.Child("", name), "shape.unknown-member", "no shape of this kind has it; it was not checked")
-		}
-	}
+	b.noteUnknown()
 }
 
 func (b *capacityCell) noteWarm() {

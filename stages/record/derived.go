@@ -40,6 +40,7 @@ func derivedFields() []copiedField {
 
 func checkDerived(c *checker, doc jsontree.Value) {
 	c.conforms(DerivedSummarySchema, doc)
+	c.noTexts(doc)
 	name := doc.Get("source_artifact")
 	bare := name.Str() != "" && name.Str() != "." && name.Str() != ".." && !strings.ContainsAny(name.Str(), `/\`)
 	c.holds(bare || !name.Is(jsontree.String), "/source_artifact", "derived.bare-name", name, nil, "want a bare file name")

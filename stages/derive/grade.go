@@ -19,7 +19,7 @@ import (
 
 // GradeContract is the version of the verdict functions: raise it when the same
 // answer may get another verdict.
-const GradeContract = 2
+const GradeContract = 3
 
 // A GradeConfig is the resolved configuration of grade. Dataset is a file: it is
 // read from the inputs and stands in no key.

@@ -73,12 +73,23 @@ func (j judgement) from(a *answer, from, to int) judgement {
 }
 
 // quoted shortens text for a reason.
-func quoted(s string) string {
+func quoted(s string) string { return fmt.Sprintf("%q", shortened(s)) }
+
+// shown spells a JSON value for a reason: text stands in quotes once, so that
+// "7" and 7 are told apart.
+func shown(v any) string {
+	if s, ok := v.(string); ok {
+		return quoted(s)
+	}
+	return shortened(marshalText(v))
+}
+
+func shortened(s string) string {
 	const most = 80
 	if utf8.RuneCountInString(s) > most {
 		s = string([]rune(s)[:most]) + "…"
 	}
-	return fmt.Sprintf("%q", s)
+	return s
 }
 
 // expected follows a pointer into the row; the judgement is why it cannot.

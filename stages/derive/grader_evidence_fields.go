@@ -59,7 +59,7 @@ func (g *evidenceFields) judge(a *answer) judgement {
 		case !ok:
 			wrong = append(wrong, name+" is missing")
 		case !sameValue(want[name], got, g.steps):
-			wrong = append(wrong, fmt.Sprintf("%s is %s, want %s", name, quoted(marshalText(got)), quoted(marshalText(want[name]))))
+			wrong = append(wrong, fmt.Sprintf("%s is %s, want %s", name, shown(got), shown(want[name])))
 		}
 	}
 	j := pass("all of " + plural(len(want), "field") + " right")

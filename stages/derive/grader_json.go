@@ -62,7 +62,7 @@ func (g *jsonValue) judge(a *answer) judgement {
 		case !ok:
 			wrong = append(wrong, pointer+" is missing")
 		case !sameJSON(g.pointers[pointer], got):
-			wrong = append(wrong, fmt.Sprintf("%s is %s, want %s", pointer, quoted(marshalText(got)), quoted(marshalText(g.pointers[pointer]))))
+			wrong = append(wrong, fmt.Sprintf("%s is %s, want %s", pointer, shown(got), shown(g.pointers[pointer])))
 		}
 	}
 	score := 1.0

@@ -133,7 +133,7 @@ func (g *toolCall) score(name string, want, got map[string]any) judgement {
 		case !ok:
 			wrong = append(wrong, "argument "+key+" is missing")
 		case !sameJSON(want[key], value):
-			wrong = append(wrong, fmt.Sprintf("argument %s is %s, want %s", key, quoted(marshalText(value)), quoted(marshalText(want[key]))))
+			wrong = append(wrong, fmt.Sprintf("argument %s is %s, want %s", key, shown(value), shown(want[key])))
 		default:
 			right++
 		}

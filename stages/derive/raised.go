@@ -1,7 +1,9 @@
 package derive
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,8 +21,8 @@ func raised(f facts, cells []*cell) []stage.Limitation {
 	if !repeated(cells) {
 		out = append(out, stage.Limit("samples.one-repetition"))
 	}
+	out = append(out, fewSamples(cells)...)
 	for _, c := range cells {
-		out = append(out, c.fewSamples()...)
 		out = append(out, c.unsaid()...)
 		out = append(out, c.warmRows()...)
 	}
@@ -40,10 +42,40 @@ func repeated(cells []*cell) bool {
 	return false
 }
 
-// fewSamples names, by count of samples, the statistics that were withheld.
-func (c *cell) fewSamples() []stage.Limitation {
-	type group struct{ ids, statistics, figures []string }
-	groups := map[int]*group{}
+// A scarcity is a count of samples and the statistics that it is too small for.
+type scarcity struct {
+	samples                  int
+	ids, statistics, figures []string
+	cells                    []string // that have it
+}
+
+// fewSamples names the statistics that were withheld, and of several cells those
+// that it happened to.
+func fewSamples(cells []*cell) []stage.Limitation {
+	var all []*scarcity
+	for _, c := range cells {
+		for _, s := range c.scarcities() {
+			i := slices.IndexFunc(all, func(o *scarcity) bool { return o.samples == s.samples && slices.Equal(o.ids, s.ids) })
+			if i < 0 {
+				i, all = len(all), append(all, s)
+			}
+			all[i].cells = append(all[i].cells, c.attempts.Stage)
+		}
+	}
+	var out []stage.Limitation
+	for _, s := range all {
+		names := strings.Join(s.statistics, ", ") + " of " + strings.Join(s.figures, ", ")
+		if len(cells) > 1 {
+			names += " in " + listed(s.cells)
+		}
+		out = append(out, stage.Limit("samples.few", "samples", s.samples, "metrics", names).For(s.ids...))
+	}
+	return out
+}
+
+// scarcities are those of one cell by count of samples.
+func (c *cell) scarcities() []*scarcity {
+	groups := map[int]*scarcity{}
 	for i, row := range Metrics() {
 		m := c.metrics[i]
 		percent, quantile := percentOf(row.Statistic)
@@ -52,19 +84,15 @@ func (c *cell) fewSamples() []stage.Limitation {
 		}
 		g := groups[m.Samples]
 		if g == nil {
-			g = &group{}
+			g = &scarcity{samples: m.Samples}
 			groups[m.Samples] = g
 		}
 		g.ids = append(g.ids, row.ID)
 		g.statistics = appendNew(g.statistics, row.Statistic)
 		g.figures = appendNew(g.figures, row.Figure)
 	}
-	var out []stage.Limitation
-	for n, g := range groups {
-		names := strings.Join(g.statistics, ", ") + " of " + strings.Join(g.figures, ", ")
-		out = append(out, stage.Limit("samples.few", "samples", n, "metrics", names).For(g.ids...))
-	}
-	slices.SortFunc(out, func(a, b stage.Limitation) int { return strings.Compare(a.Text, b.Text) })
+	out := slices.Collect(maps.Values(groups))
+	slices.SortFunc(out, func(a, b *scarcity) int { return cmp.Compare(a.samples, b.samples) })
 	return out
 }
 
@@ -106,8 +134,16 @@ func (c *cell) unsaid() []stage.Limitation {
 	return out
 }
 
-// maxNamed is how many requests a limitation names one by one.
+// maxNamed is how many requests or cells a limitation names one by one.
 const maxNamed = 32
+
+func listed(all []string) string {
+	text := strings.Join(all[:min(len(all), maxNamed)], ", ")
+	if more := len(all) - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
 
 // warmRows names the requests whose prompts were probably cached: what they
 // show of the time before the first output is not the engine's prefill.
@@ -120,14 +156,7 @@ func (c *cell) warmRows() []stage.Limitation {
 	if len(warm) == 0 || c.has(code) {
 		return nil
 	}
-	var names []string
-	for _, index := range warm[:min(len(warm), maxNamed)] {
-		names = append(names, fmt.Sprint(index))
-	}
-	requests := strings.Join(names, ", ")
-	if more := len(warm) - len(names); more > 0 {
-		requests += fmt.Sprintf(" and %d more", more)
-	}
+	requests := listed(mapOf(warm, func(index int64) string { return fmt.Sprint(index) }))
 	return []stage.Limitation{stage.Limit(code, "requests", requests+" of "+c.attempts.Stage).For(prefillMetrics()...)}
 }
 

@@ -95,3 +95,35 @@ func TestFailuresAreWrittenAsMeasureWritesThem(t *testing.T) {
 		t.Errorf("limitations %+v", got)
 	}
 }
+
+// Of several cells a limitation says whose samples are too few; cells alike
+// share one.
+func TestFewSamplesNameTheirCells(t *testing.T) {
+	l := newLab(t)
+	var files []stage.Artifact
+	for id, n := range map[string]int{"measure[n=1]": 6, "measure[n=2]": 6, "measure[n=4]": 7} {
+		var rows []record.Attempt
+		for i := range n {
+			rows = append(rows, answered(i, "", "x", int64(i)*1000*ms, 5))
+		}
+		h := header(n)
+		h.Cell = map[string]any{"n": id[len(id)-2 : len(id)-1]}
+		files = append(files, l.attempts(id, h, rows))
+	}
+	slices.SortFunc(files, func(a, b stage.Artifact) int { return strings.Compare(a.Stage, b.Stage) })
+	_, f := l.summarize(map[string]any{}, map[string][]stage.Artifact{"attempts": files})
+	got := limitationsOf(f, "samples.few")
+	want := []string{"6 samples are too few for p90, p95, p99 of ", "7 samples are too few for p90, p95, p99 of "}
+	cells := []string{" in measure[n=1], measure[n=2]; the values are withheld.", " in measure[n=4]; the values are withheld."}
+	if len(got) != len(want) {
+		t.Fatalf("limitations %+v, want %d", got, len(want))
+	}
+	for i := range got {
+		if !strings.HasPrefix(got[i].Text, want[i]) || !strings.HasSuffix(got[i].Text, cells[i]) {
+			t.Errorf("%q, want %q … %q", got[i].Text, want[i], cells[i])
+		}
+	}
+	if one := limitationsOf(func() record.Final { _, _, f := golden(t); return f }(), "samples.few"); len(one) == 0 || strings.Contains(one[0].Text, "measure") {
+		t.Errorf("of one cell: %+v", one)
+	}
+}

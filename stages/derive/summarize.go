@@ -13,7 +13,7 @@ import (
 
 // SummarizeContract is the version of the record's derivation: raise it when
 // the same inputs may give another record.
-const SummarizeContract = 7
+const SummarizeContract = 8
 
 // A SummarizeConfig is the resolved configuration of summarize. What comes from
 // the plan's top level stands in it too, so that the record is a function of

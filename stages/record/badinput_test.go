@@ -397,6 +397,33 @@ func TestProblemsRepeatStoredObjects(t *testing.T) {
 	}
 }
 
+// With a run id of their own content, so that nothing else gives them away.
+func TestServingCellRules(t *testing.T) {
+	src := testdata(t, seeds+"/serving-cell-record.json")
+	for name, c := range map[string]struct{ from, to, pointer, rule string }{
+		"a negative throughput":     {`"value": 21.182677917950876`, `"value": -21.182677917950876`, "/metrics/0/value", "metrics.sign"},
+		"a negative first output":   {`"value": 2563.1885`, `"value": -5.0`, "/metrics/1/value", "metrics.sign"},
+		"no duration of the batch":  {`"value": 37.15299845696427`, `"value": null`, "/metrics/0/value", "metrics.incomplete"},
+		"a duration of nothing":     {`"value": 37.15299845696427`, `"value": 0.0`, "/metrics/0/value", "metrics.incomplete"},
+		"no input tokens":           {"\"actual_input_tokens_max\": 3735,\n    \"actual_input_tokens_min\": 3704", "\"actual_input_tokens_max\": null,\n    \"actual_input_tokens_min\": null", "/metrics/0/value", "metrics.incomplete"},
+		"verified, without name":    {`"revision": "eb9eb208eb0d988989d07a6a12d0fdeb5f52574a"`, `"revision": ""`, "/deployment/weights_verified", "deployment.verified"},
+		"verified, without any":     {`"revision": "eb9eb208eb0d988989d07a6a12d0fdeb5f52574a"`, `"revision": null`, "/deployment/weights_verified", "deployment.verified"},
+		"outcomes that do not sort": {"\"fail\": 2,\n      \"pass\": 6", `"pass": 6, "fail": 2`, "/counts/outcomes", "counts.order"},
+		"a count of none":           {`"fail": 2`, `"error": 0, "fail": 2`, "/counts/outcomes/error", "schema.minimum"},
+	} {
+		mutant := bytes.Replace(src, []byte(c.from), []byte(c.to), 1)
+		if bytes.Equal(mutant, src) {
+			t.Fatalf("%s: %q is not in the seed", name, c.from)
+		}
+		mutant = remint(mutant)
+		r := CheckReader(name, bytes.NewReader(mutant), Options{})
+		repeatsWhatIsStored(t, mutant, r)
+		if !hasProblem(r, c.pointer, c.rule) || hasProblem(r, "/run_id", "run-id.content") {
+			t.Errorf("%s: want %s at %s, got %s", name, c.rule, c.pointer, describe(r))
+		}
+	}
+}
+
 func TestLiveRunRules(t *testing.T) {
 	src := string(testdata(t, seeds+"/live-http-run.json"))
 	for name, c := range map[string]struct{ from, to, pointer, rule string }{

@@ -269,7 +269,7 @@ func (d ServingDeployment) object() jsontree.Obj {
 		{Name: "runtime_version", Value: d.RuntimeVersion},
 		{Name: "source_url", Value: d.SourceURL},
 		{Name: "variant", Value: d.Variant},
-		{Name: "weights_verified", Value: d.WeightsVerified},
+		{Name: "weights_verified", Value: d.WeightsVerified && d.Revision != nil && *d.Revision != ""},
 	}
 }
 
@@ -371,20 +371,20 @@ func (in *ServingCellInput) metricList() []any {
 	}
 }
 
-// throughput is null if any observed request lacks its usage.
+// throughput is null if any observed request lacks its usage, the count of its
+// input included, and without a duration to divide by.
 func (in *ServingCellInput) throughput() (value any, samples int) {
 	tokens, all := int64(0), true
 	for _, k := range in.Cases {
-		switch {
-		case k.OutputTokens != nil:
+		if k.OutputTokens != nil {
 			tokens += *k.OutputTokens
 			samples++
-		case k.Observed:
-			all = false
 		}
+		all = all && (!k.Observed || k.InputTokens != nil && k.OutputTokens != nil)
 	}
-	if !all || samples == 0 || in.BatchDurationSeconds == nil || *in.BatchDurationSeconds <= 0 {
+	batch := in.BatchDurationSeconds
+	if !all || samples == 0 || batch == nil || *batch <= 0 {
 		return nil, samples
 	}
-	return float64(tokens) / *in.BatchDurationSeconds, samples
+	return float64(tokens) / *batch, samples
 }

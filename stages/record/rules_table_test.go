@@ -119,6 +119,7 @@ func tableOfRules() []tableRule {
 		fault("case.primary", "primary pass only of a pass"),
 		fault("counts.declared", "declared = cases"),
 		fault("counts.outcomes", "the tally of the outcomes, zero counts left out"),
+		fault("counts.order", "outcomes are sorted"),
 		fault("counts.primary", "primary_passes = cases with primary pass"),
 		fault("performance.actual", "actual input tokens: both or neither, min ≤ max"),
 		fault("performance.peak", "the peak is within the client's limit"),
@@ -131,11 +132,12 @@ func tableOfRules() []tableRule {
 		fault("metrics.unique", "metric ids are unique"),
 		fault("metrics.unit", "the unit of each metric"),
 		fault("metrics.no-samples", "no value without samples"),
+		fault("metrics.incomplete", "no throughput without a duration of the batch or with a usage missing"),
 		fault("metrics.whole-tokens", "throughput · duration is a whole number"),
 		fault("limitations.fixed", "the kind's eight limitations come first"),
 		fault("limitations.unique", "no limitation is stated twice"),
 		fault("evidence.empty", "evidence is empty in this kind"),
-		fault("deployment.verified", "verified weights have a revision"),
+		fault("deployment.verified", "verified weights have a revision that is not empty"),
 		fault("deployment.source-url", "https on a known host, without query"),
 
 		// Live runs.

@@ -160,6 +160,11 @@ func (s *servingCell) checkCounts() {
 		}
 		s.intIs(at, "counts.outcomes", stored, tally[name], "%d cases have this outcome", tally[name])
 	}
+	last := ""
+	for name := range counts.Get("outcomes").Members() {
+		s.holds(name > last, "/counts/outcomes", "counts.order", counts.Get("outcomes"), outcomes, "%s stands after %s: want the outcomes sorted", name, last)
+		last = name
+	}
 	s.recomputed = append(s.recomputed, jsontree.Member{Name: "counts", Value: jsontree.Obj{
 		{Name: "declared", Value: declared}, {Name: "outcomes", Value: outcomes}, {Name: "primary_passes", Value: primary},
 	}})
@@ -291,17 +296,19 @@ func perCase(id string) bool {
 	return false
 }
 
-// checkMetricRelations: tokens are whole, and medians over the same requests
-// keep the order of the moments.
+// checkMetricRelations: nothing is negative, the throughput has what it is made
+// of, and medians over the same requests keep the order of the moments.
 func (s *servingCell) checkMetricRelations() {
-	rate, batch := s.metric("completion_throughput_tps"), s.metric("batch_duration_seconds")
-	perSecond, seconds := figureOf(rate.Get("value")), figureOf(batch.Get("value"))
-	if perSecond.ok && seconds.ok {
-		tokens := perSecond.v * seconds.v
-		s.holds(near(tokens, math.Round(tokens)), s.metricPointer("completion_throughput_tps")+"/value", "metrics.whole-tokens", rate.Get("value"), nil,
-			"times the batch duration it gives %v tokens, which is no whole number", tokens)
+	for _, m := range servingMetrics {
+		stored := s.metric(m.id).Get("value")
+		v := figureOf(stored)
+		s.holds(!v.ok || v.v >= 0, s.metricPointer(m.id)+"/value", "metrics.sign", stored, nil, "negative")
 	}
-	s.intIs(s.metricPointer("batch_duration_seconds")+"/samples", "metrics.samples", batch.Get("samples"), 1, "there is one batch")
+	batch := s.metric("batch_duration_seconds")
+	s.checkThroughput(s.metric("completion_throughput_tps").Get("value"), batch)
+	if n, ok := batch.Get("samples").Int(); !ok || n != 0 || !batch.Get("value").Is(jsontree.Null) { // none was timed
+		s.intIs(s.metricPointer("batch_duration_seconds")+"/samples", "metrics.samples", batch.Get("samples"), 1, "there is one batch")
+	}
 	order := []string{"first_generated_median_ms", "first_final_content_median_ms", "completion_median_ms"}
 	for i, low := range order {
 		for _, high := range order[i+1:] {
@@ -314,6 +321,35 @@ func (s *servingCell) checkMetricRelations() {
 	basis := s.doc.At("performance", "stream_interval_basis").Str()
 	interval := s.metric("stream_chunk_interval_median_ms").Get("value")
 	s.holds(basis != "not_measured" || !interval.Is(jsontree.Number), "/performance/stream_interval_basis", "performance.interval", s.doc.At("performance", "stream_interval_basis"), nil, "an interval is stated")
+}
+
+// checkThroughput: it is a whole number of tokens over the batch, and null where
+// the batch has no duration or a request no usage.
+func (s *servingCell) checkThroughput(stored, batch jsontree.Value) {
+	rate, at := figureOf(stored), s.metricPointer("completion_throughput_tps")+"/value"
+	if !rate.ok {
+		return
+	}
+	seconds := figureOf(batch.Get("value"))
+	if seconds.ok {
+		tokens := rate.v * seconds.v
+		s.holds(near(tokens, math.Round(tokens)), at, "metrics.whole-tokens", stored, nil, "times the batch duration it gives %v tokens, which is no whole number", tokens)
+	}
+	s.holds(seconds.ok && seconds.v > 0 || s.withheld(batch), at, "metrics.incomplete", stored, nil, "stated without a duration of the batch to divide by")
+	low, high := s.doc.At("performance", "actual_input_tokens_min"), s.doc.At("performance", "actual_input_tokens_max")
+	s.holds(!low.Is(jsontree.Null) && !high.Is(jsontree.Null), at, "metrics.incomplete", stored, nil,
+		"stated although the usage of a request is missing, as the null input tokens say")
+}
+
+// withheld tells whether a condition says that a figure was measured and is not
+// stated, as anvil's records do of what a limitation voids.
+func (s *servingCell) withheld(metric jsontree.Value) bool {
+	for _, c := range s.doc.Get("conditions").Elems() {
+		if metric.Get("value").Is(jsontree.Null) && c.Get("label").Str() == metric.Get("label").Str() && strings.HasPrefix(c.Get("value").Str(), "Withheld") {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *servingCell) checkTexts() {
@@ -332,7 +368,7 @@ func (s *servingCell) checkTexts() {
 	s.holds(s.doc.Get("evidence").Len() == 0, "/evidence", "evidence.empty", s.doc.Get("evidence"), nil, "empty in this kind")
 	d := s.doc.Get("deployment")
 	verified, _ := d.Get("weights_verified").Bool()
-	s.holds(!verified || d.Get("revision").Is(jsontree.String), "/deployment/weights_verified", "deployment.verified", d.Get("weights_verified"), nil, "verified weights have a revision")
+	s.holds(!verified || d.Get("revision").Str() != "", "/deployment/weights_verified", "deployment.verified", d.Get("weights_verified"), nil, "verified weights have a revision")
 	s.checkSourceURL(d.Get("source_url"))
 }
 

@@ -43,6 +43,7 @@ type Phase struct {
 	halt   atomic.Bool // nothing more is issued
 	halted chan struct{}
 	stop   <-chan struct{}
+	given  <-chan struct{} // closed when the context ends
 }
 
 // Result is how a phase ended.
@@ -55,7 +56,7 @@ type Result struct {
 // Run runs the phase. When stop closes nothing more is issued and what is open
 // may go on for Plan.Drain; when ctx ends it is given up at once.
 func (p *Phase) Run(ctx context.Context, stop <-chan struct{}) Result {
-	p.halted, p.stop = make(chan struct{}), stop
+	p.halted, p.stop, p.given = make(chan struct{}), stop, ctx.Done()
 	issued, done := make(chan struct{}), make(chan struct{})
 	var r Result
 	go func() {
@@ -156,11 +157,14 @@ func (p *Phase) closed(issued chan<- struct{}) int {
 	return n
 }
 
-// over tells whether nothing more is issued. It looks at stop itself: what is
-// claimed after it closed must not depend on when a goroutine noticed.
+// over tells whether nothing more is issued. It looks at stop and the context
+// itself: what is claimed after they closed must not depend on when a goroutine
+// noticed. Requests end at once with the context, and a worker is faster than one.
 func (p *Phase) over() bool {
 	select {
 	case <-p.stop:
+		return true
+	case <-p.given:
 		return true
 	default:
 		return p.halt.Load()

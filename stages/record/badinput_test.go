@@ -161,6 +161,11 @@ func TestRulesOfTheNewestShape(t *testing.T) {
 		"usage total":             {failed, `"total_tokens": 6425`, `"total_tokens": 6426`, "/failures/0/response_metadata/usage/total_tokens", "failure.usage-total"},
 		"said twice":              {failed, "\"response_metadata\": {\n        \"content_chunks\": 72", "\"response_metadata\": {\n        \"content_chunks\": 71", "/failures/0/response_metadata/content_chunks", "failure.said-twice"},
 		"received without timing": {failed, `"response_received": true`, `"response_received": false`, "/failures/0/response_received", "failure.received"},
+		"no metadata":             {failed, `"response_metadata": {`, `"x": {`, "/failures/0/response_metadata", "failure.answer"},
+		"metadata of nothing":     {failed, `"response_metadata": {`, `"response_metadata": null, "x": {`, "/failures/0/response_metadata", "failure.answer"},
+		"no canary":               {failed, "\n      \"request_canary\": {", "\n      \"x\": {", "/failures/0/request_canary", "failure.answer"},
+		"no words":                {failed, "\n      \"controlled_output\": {", "\n      \"x\": {", "/failures/0/controlled_output", "failure.answer"},
+		"chunks for known tokens": {"", `"content_chunks_s": null`, `"content_chunks_s": 3.0`, "/metrics/content_chunks_s", "metrics.value"},
 		"a row index twice":       {"", `"request_index": 1,`, `"request_index": 0,`, "/request_timings/1/request_index", "index.once"},
 		"shared prefix":           {"", `"prompt_cache_mode": "unique"`, `"prompt_cache_mode": "shared"`, "/shared_prefix_tokens", "workload.shared-prefix"},
 		"window":                  {"", `"max_context_tokens": 327680`, `"max_context_tokens": 20000`, "/context_distribution/8192", "workload.window"},
@@ -320,6 +325,23 @@ func TestUnknownMembersOfKnownPartsAreNoted(t *testing.T) {
 	}
 }
 
+// A rate of chunks stands for one of tokens, in every shape.
+func TestChunkRatesStandForUnknownTokens(t *testing.T) {
+	for file, rule := range map[string]string{"v4-2-of-3-warm": "metrics.value", "v3-1-of-12": "metrics.value", "v3-0-of-1": "metrics.value", "v2-c32-no-rows": "metrics.chunk-rate"} {
+		src := testdata(t, corpus+"/"+file+".json")
+		mutant := bytes.Replace(src, []byte(`"content_chunks_s": null`), []byte(`"content_chunks_s": 3.0`), 1)
+		r := CheckReader(file, bytes.NewReader(mutant), Options{})
+		if bytes.Equal(mutant, src) || len(r.Problems) != 1 || !hasProblem(r, "/metrics/content_chunks_s", rule) {
+			t.Errorf("want one problem, of %s: %s", rule, describe(r))
+		}
+	}
+	unknown := strings.NewReplacer(`"content_chunks_s": null`, `"content_chunks_s": 3.0`, `"output_tokens": 3942`, `"output_tokens": null`, `"usage": 64`, `"content_chunks": 64`)
+	src := unknown.Replace(string(testdata(t, corpus+"/v2-c32-no-rows.json")))
+	if r := CheckReader("unknown", strings.NewReader(src), Options{}); !r.OK {
+		t.Errorf("a rate of chunks where no token is known: %s", describe(r))
+	}
+}
+
 func TestProblemsGiveStoredAndComputedValues(t *testing.T) {
 	r := CheckReader("x", bytes.NewReader(seed(t, `"ttft_p50_ms": 19149.811200913973`, `"ttft_p50_ms": 19149.90`)), Options{})
 	if len(r.Problems) != 1 {
@@ -364,6 +386,18 @@ func TestDerivedSummaryMustCopyDigitByDigit(t *testing.T) {
 				t.Errorf("not caught: %s from %s to %s", p.pointer, p.v.Raw(), text)
 			}
 			repeatsWhatIsStored(t, splice(src, p.v, text), r)
+		}
+	}
+	for name, c := range map[string]struct{ from, to, pointer, rule string }{
+		"counts":       {`"completed": 100`, `"completed": 99`, "/completion/requests", "counts.sum"},
+		"eligible":     {`"performance_eligible": true`, `"performance_eligible": false`, "/completion/performance_eligible", "counts.eligible"},
+		"distribution": {`"32768": 100`, `"32768": 99`, "/workload/context_distribution", "workload.distribution"},
+		"sums wrap":    {`"32768": 100`, `"32768": 9223372036854775807, "1": 9223372036854775807, "2": 102`, "/workload/context_distribution", "workload.distribution"},
+	} {
+		mutant := bytes.Replace(src, []byte(c.from), []byte(c.to), 1)
+		r := CheckReader(name, bytes.NewReader(mutant), Options{}) // no source in reach
+		if bytes.Equal(mutant, src) || !hasProblem(r, c.pointer, c.rule) {
+			t.Errorf("%s: want %s at %s: %s", name, c.rule, c.pointer, describe(r))
 		}
 	}
 	wrong := filepath.Join(corpus, "glm-capacity-c4-16word-scout.json")

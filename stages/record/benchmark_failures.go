@@ -1,6 +1,8 @@
 package record
 
 import (
+	"fmt"
+
 	"anvil/stages/internal/jsontree"
 )
 
@@ -37,6 +39,7 @@ func (b *capacityCell) checkFailures() {
 		f := &b.failures[i]
 		b.holds(f.received == (f.timing != nil) || !f.v.Get("response_received").Is(jsontree.Bool), f.pointer+"/response_received", "failure.received",
 			f.v.Get("response_received"), f.timing != nil, "an answer and its response_timing come together")
+		b.checkAnswer(f)
 		b.checkContract(f.v, f.pointer, f.index)
 		b.checkClass(f)
 		if f.timing == nil {
@@ -48,6 +51,28 @@ func (b *capacityCell) checkFailures() {
 		if f.elapsed.ok && f.timing.e2e.ok {
 			b.holds(f.elapsed.v >= f.timing.e2e.v, f.pointer+"/elapsed_ms", "failure.elapsed", f.v.Get("elapsed_ms"), nil, "shorter than its answer's e2e of %v ms", f.timing.e2e.v)
 		}
+	}
+}
+
+// checkAnswer: what arrived is described, and what the cell asks of every answer
+// was looked for in it.
+func (b *capacityCell) checkAnswer(f *capacityFailure) {
+	if !f.received && f.timing == nil {
+		return
+	}
+	missing := func(name, why string) {
+		b.problem(f.pointer+"/"+name, "failure.answer", f.v.Get(name), nil, "an answer arrived, and %s", why)
+	}
+	if meta := f.v.Get("response_metadata"); !meta.Exists() || meta.Is(jsontree.Null) {
+		missing("response_metadata", "nothing says how it ended and what it counted")
+	}
+	canaries, _ := b.doc.Get("request_canaries").Bool()
+	if canaries && !f.v.Get("request_canary").Exists() {
+		missing("request_canary", "the cell looks for a canary in each")
+	}
+	words, _ := b.doc.Get("response_words").Int()
+	if words > 0 && !f.v.Get("controlled_output").Exists() {
+		missing("controlled_output", fmt.Sprintf("the cell asks each for %d words", words))
 	}
 }
 

@@ -174,7 +174,9 @@ func (b *capacityCell) adjustForShape(m metricSet) {
 	if b.shape == ShapeNewest {
 		return
 	}
-	delete(m, "content_chunks_s") // its rule is not known
+	if m["output_tokens"] == nil {
+		delete(m, "content_chunks_s") // how it was computed is not known, only that it stands for unknown tokens
+	}
 	for name := range m {
 		if strings.HasPrefix(name, "request_canary_") || strings.HasPrefix(name, "controlled_output_") || name == "throughput_performance_eligible" {
 			delete(m, name)
@@ -254,11 +256,21 @@ func (b *capacityCell) checkMetricRelations(m jsontree.Value) {
 		sum := tallied(sources)
 		b.holds(sum.is(b.completed), "/metrics/output_token_sources", "metrics.sources", sources, nil, "%v answers have a source, %d completed", sum, b.completed)
 	}
+	b.checkChunkRate(m)
 	b.intIs("/metrics/ttft_samples", "metrics.samples", m.Get("ttft_samples"), b.completed, "every completed request has a ttft")
 	for _, name := range []string{"throughput_tok_s", "output_tokens", "ttft_p50_ms", "e2e_p50_ms"} {
 		v := value(name)
 		b.holds(!v.ok || v.v >= 0 && !math.IsInf(v.v, 0), "/metrics/"+name, "metrics.sign", m.Get(name), nil, "negative")
 	}
+}
+
+// checkChunkRate: a rate of chunks stands for one of tokens, where these are not
+// all known.
+func (b *capacityCell) checkChunkRate(m jsontree.Value) {
+	unknown, _ := m.At("output_token_sources", "content_chunks").Int()
+	rate := m.Get("content_chunks_s")
+	b.holds(!m.Get("output_tokens").Is(jsontree.Number) || unknown > 0 || !rate.Is(jsontree.Number), "/metrics/content_chunks_s", "metrics.chunk-rate", rate, nil,
+		"stated only when tokens are unknown, and all of them are known")
 }
 
 // p99Samples are the distributions whose p99 the population explains.

@@ -47,6 +47,7 @@ func checkDerived(c *checker, doc jsontree.Value) {
 	if !doc.Get("source_sha256").Exists() {
 		c.note("/source_artifact", "derived.no-digest", "the summary names its source by file name alone; new ones carry source_sha256")
 	}
+	c.checkCompletion(doc)
 	path := c.options.Source
 	if path == "" && bare && c.dir != "" {
 		path = filepath.Join(c.dir, name.Str())
@@ -60,6 +61,23 @@ func checkDerived(c *checker, doc jsontree.Value) {
 		return
 	}
 	c.checkCopies(doc, path)
+}
+
+// checkCompletion holds without the source: the summary repeats enough of it.
+func (c *checker) checkCompletion(doc jsontree.Value) {
+	requests := doc.At("completion", "requests")
+	n, ok := requests.Int()
+	completed, ok1 := doc.At("completion", "completed").Int()
+	failed, ok2 := doc.At("completion", "failed").Int()
+	if !ok || !ok1 || !ok2 {
+		return // the schema names what is no count
+	}
+	c.totalIs("/completion/requests", "counts.sum", requests, totalOf(completed, failed), "completed %d and failed %d do not add up to %d requests", completed, failed, n)
+	c.boolIs("/completion/performance_eligible", "counts.eligible", doc.At("completion", "performance_eligible"), completed == n && failed == 0, "true exactly when every request completed")
+	if sizes := doc.At("workload", "context_distribution"); sizes.Is(jsontree.Object) {
+		sum := tallied(sizes)
+		c.holds(sum.is(n), "/workload/context_distribution", "workload.distribution", sizes, nil, "it adds up to %v, not to %d requests", sum, n)
+	}
 }
 
 // checkCopies reads the source and compares every copied field, digit by digit.

@@ -30,16 +30,16 @@ type Client struct {
 	clock clock
 	head  []byte // of every request, up to the value of content-length
 
-	endless atomic.Bool     // the last body did not end soon after its answer
-	leaves  atomic.Bool     // the server closed the last connection behind its answer
-	stays   atomic.Bool     // the server was seen to keep a connection after an answer, and not to close one since
-	http2   *http.Transport // nil: HTTP/1.1, in this package's own hands
+	endless atomic.Bool // the last body did not end soon after its answer
+	leaves  atomic.Bool // the server closed the last connection behind its answer
+	stays   atomic.Bool // the server was seen to keep a connection after an answer, and not to close one since
+	fleet   *fleet      // nil: HTTP/1.1, in this package's own hands
 	numbers atomic.Int32
 	tally   tally
 
 	mu      sync.Mutex
 	open    map[*wire]struct{}
-	idle    []*wire // opened before the phase, for the first workers that need one
+	idle    []*wire // opened for the first workers that need one
 	aborted atomic.Bool
 	ctx     context.Context // ends with Abort; for what is not this package's own
 	cancel  context.CancelFunc
@@ -60,7 +60,7 @@ func NewClient(cfg Config) *Client {
 	c.tally.tls.Store(new(string))
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if cfg.HTTP2 {
-		c.http2 = c.newHTTP2()
+		c.fleet = c.newFleet()
 	}
 	return c
 }
@@ -115,34 +115,45 @@ func (c *Client) Begin() time.Time {
 // Now is the time since the phase's start.
 func (c *Client) Now() int64 { return c.clock.now() }
 
-// Warm opens n connections for the workers to come, a few at a time. What
-// cannot be opened is left to the requests, whose outcome says why; the number
-// of those that stand is returned.
+// Warm opens the connections that n requests at a time need, a few at a time: n,
+// or fewer where requests can share one. What cannot be opened is left to the
+// requests, whose outcome says why; the number of those that stand is returned.
 func (c *Client) Warm(ctx context.Context, n int) int {
-	if c.http2 != nil {
-		return 0 // streams share connections: the library opens them
+	if c.fleet != nil {
+		return c.fleet.warm(ctx, n)
 	}
+	fewAtATime(n, func() {
+		if w, err := c.dial(ctx, "http/1.1"); err == nil {
+			c.putIdle(w)
+		}
+	})
+	return c.idling()
+}
+
+func fewAtATime(n int, do func()) {
 	slots := make(chan struct{}, 64)
 	var wg sync.WaitGroup
 	for range n {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if w, err := c.dial(ctx); err == nil {
-				c.mu.Lock()
-				c.idle = append(c.idle, w)
-				c.mu.Unlock()
-			}
+			do()
 		})
 	}
 	wg.Wait()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.idle)
 }
 
-func (c *Client) dial(ctx context.Context) (*wire, error) {
-	w, err := c.cfg.Dialer.open(ctx, &c.clock, c.numbers.Add(1))
+// connecting limits what opens a connection.
+func (c *Client) connecting(ctx context.Context) (context.Context, context.CancelFunc) {
+	if limit := c.cfg.Limits.Connect; limit > 0 {
+		return context.WithTimeout(ctx, limit)
+	}
+	return context.WithCancel(ctx)
+}
+
+// dial opens a connection on which the server may choose one of the protocols.
+func (c *Client) dial(ctx context.Context, protocols ...string) (*wire, error) {
+	w, err := c.cfg.Dialer.open(ctx, &c.clock, c.numbers.Add(1), protocols)
 	if err != nil {
 		return nil, err
 	}
@@ -155,6 +166,18 @@ func (c *Client) dial(ctx context.Context) (*wire, error) {
 		_ = w.conn.Close()
 	}
 	return w, nil
+}
+
+func (c *Client) putIdle(w *wire) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.idle = append(c.idle, w)
+}
+
+func (c *Client) idling() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.idle)
 }
 
 func (c *Client) takeIdle() *wire {
@@ -195,8 +218,8 @@ func (c *Client) Aborted() <-chan struct{} { return c.ctx.Done() }
 // Close closes every connection. No worker may be at work.
 func (c *Client) Close() {
 	c.cancel()
-	if c.http2 != nil {
-		c.http2.CloseIdleConnections()
+	if c.fleet != nil {
+		c.fleet.dials.Wait()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

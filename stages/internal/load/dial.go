@@ -34,7 +34,9 @@ type Dialer struct {
 	Limit  time.Duration // for the whole of it; 0: none
 }
 
-func (d *Dialer) open(ctx context.Context, c *clock, number int32) (w *wire, err error) {
+// open opens a connection; the server chooses one of the protocols, where there is
+// TLS to say so. Without it the first one is spoken.
+func (d *Dialer) open(ctx context.Context, c *clock, number int32, protocols []string) (w *wire, err error) {
 	if d.Limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, d.Limit)
@@ -60,14 +62,14 @@ func (d *Dialer) open(ctx context.Context, c *clock, number int32) (w *wire, err
 		}
 	}()
 	s := &socket{Conn: conn, clock: c, at: None, empty: None, drained: None}
-	w = &wire{conn: s, socket: s, number: number, buf: make([]byte, readBuffer), expires: None}
+	w = &wire{conn: s, socket: s, number: number, http2: protocols[0] == "h2", buf: make([]byte, readBuffer), expires: None}
 	if d.Proxy != nil && d.Target.Scheme == "https" {
 		if err := d.tunnel(s); err != nil {
 			return nil, &DialError{"proxy", err}
 		}
 	}
 	if d.Target.Scheme == "https" {
-		if err := d.secure(ctx, w); err != nil {
+		if err := d.secure(ctx, w, protocols); err != nil {
 			return nil, &DialError{"tls", err}
 		}
 	}
@@ -85,7 +87,7 @@ func (d *Dialer) dial(ctx context.Context, address string) (net.Conn, error) {
 	return n.DialContext(ctx, "tcp", address)
 }
 
-func (d *Dialer) secure(ctx context.Context, w *wire) error {
+func (d *Dialer) secure(ctx context.Context, w *wire, protocols []string) error {
 	cfg := d.TLS.Clone()
 	if cfg == nil {
 		cfg = &tls.Config{}
@@ -93,12 +95,13 @@ func (d *Dialer) secure(ctx context.Context, w *wire) error {
 	if cfg.ServerName == "" {
 		cfg.ServerName = d.Target.Hostname()
 	}
-	cfg.NextProtos = []string{"http/1.1"}
+	cfg.NextProtos = protocols
 	t := tls.Client(w.socket, cfg)
 	if err := t.HandshakeContext(ctx); err != nil {
 		return err
 	}
-	w.conn, w.tls = t, tls.VersionName(t.ConnectionState().Version)
+	state := t.ConnectionState()
+	w.conn, w.tls, w.http2 = t, tls.VersionName(state.Version), state.NegotiatedProtocol == "h2"
 	return nil
 }
 

@@ -24,8 +24,10 @@ type Worker struct {
 	out   []byte // the request as it is written
 	body  body
 	block *block
-	tail  block  // what the block after a full one begins with
-	guard *guard // over HTTP/2
+	tail  block // what the block after a full one begins with
+
+	stream *stream // over HTTP/2, until its answer is read up
+	guard  *guard  // of the same
 
 	acked   uint64 // before this request; see unread
 	settled int64
@@ -61,8 +63,8 @@ func (w *Worker) Do(ctx context.Context, job Job, s *Sample) Fault {
 	w.capture.Mark(job.Request, job.Try, s, Fault{}) // should the process be killed: this one had begun
 	s.Start = w.client.clock.now()
 	keep := false
-	if w.client.http2 != nil {
-		w.exchange2(ctx, job.Payload)
+	if w.client.fleet != nil {
+		keep = w.exchange2(ctx, job.Payload)
 	} else {
 		keep = w.exchange(ctx, job.Payload)
 	}
@@ -73,7 +75,9 @@ func (w *Worker) Do(ctx context.Context, job Job, s *Sample) Fault {
 	w.flush()
 	w.capture.Mark(job.Request, job.Try, s, w.fault)
 	w.settled = 0
-	if !keep || w.client.cfg.Fresh || !w.settle() {
+	if w.stream != nil {
+		w.settle2()
+	} else if !keep || w.client.cfg.Fresh || !w.settle() {
 		w.release()
 	}
 	return w.fault
@@ -201,6 +205,10 @@ func (w *Worker) connect(ctx context.Context) bool {
 	if w.wire != nil && (w.wire.closed || w.wire.from != w.wire.to || stale(w.wire.socket.Conn)) {
 		w.replace()
 	}
+	if w.wire != nil && s.Connected != None { // opened for this request, whose server chose HTTP/1.1
+		w.wire.used, s.Conn, s.Reused = true, w.wire.number, false
+		return true
+	}
 	if s.Reused = w.wire != nil; s.Reused {
 		s.Conn = w.wire.number
 		if w.wire.used {
@@ -214,7 +222,7 @@ func (w *Worker) connect(ctx context.Context) bool {
 		dialing, cancel = context.WithDeadline(ctx, w.client.clock.at(limit))
 	}
 	defer cancel()
-	wire, err := w.client.dial(dialing)
+	wire, err := w.client.dial(dialing, "http/1.1")
 	if err != nil {
 		w.failed(err, EndConnect)
 		return false
@@ -471,11 +479,8 @@ func (w *Worker) settle() bool {
 	if w.s.Ending != EndBody && w.s.Ending != EndMark {
 		return false
 	}
-	begun, wait := w.client.clock.now(), settleLimit
-	if w.client.endless.Load() {
-		wait = settleShort
-	}
-	err := w.drainBody(begun + int64(wait))
+	begun := w.client.clock.now()
+	err := w.drainBody(begun + int64(w.patienceForEnd()))
 	w.client.endless.Store(errors.Is(err, errLimit))
 	ended := errors.Is(err, io.EOF)
 	if ended && !w.client.stays.Load() {
@@ -483,6 +488,13 @@ func (w *Worker) settle() bool {
 	}
 	w.settled = w.client.clock.now() - begun
 	return ended
+}
+
+func (w *Worker) patienceForEnd() time.Duration {
+	if w.client.endless.Load() {
+		return settleShort
+	}
+	return settleLimit
 }
 
 // closeWait is how long a close behind an answer is waited for, and leaveWait how

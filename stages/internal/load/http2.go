@@ -3,11 +3,8 @@ package load
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
-	"math"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/http/httputil"
@@ -17,109 +14,53 @@ import (
 	"time"
 )
 
-// newHTTP2 makes the transport that carries requests over HTTP/2. Streams share
-// connections there and the library reads them, so stamps are those of the
-// moment when bytes came out of it.
-func (c *Client) newHTTP2() *http.Transport {
-	var p http.Protocols
-	p.SetHTTP2(true)
-	if c.cfg.URL.Scheme == "http" {
-		p.SetHTTP2(false)
-		p.SetUnencryptedHTTP2(true)
-	} else {
-		p.SetHTTP1(true) // what the server does not speak is recorded, not refused
-	}
-	t := &http.Transport{
-		Protocols: &p, TLSClientConfig: c.cfg.Dialer.TLS.Clone(), DialContext: c.dial2, DisableCompression: true,
-		TLSHandshakeTimeout: c.cfg.Limits.Connect, DisableKeepAlives: c.cfg.Fresh, MaxIdleConnsPerHost: math.MaxInt32,
-		MaxResponseHeaderBytes: maxHead,
-	}
-	if c.cfg.Dialer.Proxy != nil {
-		t.Proxy = http.ProxyURL(c.cfg.Dialer.Proxy)
-	}
-	return t
+// Streams share connections over HTTP/2 and the library reads these, so stamps are
+// those of the moment when bytes came out of it.
+
+// A stream is one request over HTTP/2, from its beginning until its answer is read
+// up.
+type stream struct {
+	conn   *shared // nil until it has one
+	body   io.ReadCloser
+	cancel context.CancelCauseFunc
+	stop   func() bool
 }
 
-// dial2 opens a connection that the library then makes one of HTTP/2. A request
-// gives up by its guard; what it had begun to open does not outlive the limit.
-func (c *Client) dial2(ctx context.Context, network, address string) (net.Conn, error) {
-	if limit := c.cfg.Limits.Connect; limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
+// exchange2 is exchange where HTTP/2 is asked for. A server that does not speak it
+// is recorded, not refused: it is asked over HTTP/1.1.
+func (w *Worker) exchange2(ctx context.Context, payload []byte) (keep bool) {
+	if w.wire == nil {
+		w.wire = w.client.takeIdle()
 	}
-	conn, err := c.cfg.Dialer.dial(ctx, address)
-	if err != nil {
-		return nil, dialError(err)
+	if w.wire == nil {
+		w.over2(ctx, payload)
 	}
-	return conn, nil
+	if w.wire == nil {
+		return false
+	}
+	return w.exchange(ctx, payload)
 }
 
-// stamps2 are taken by the library's goroutines, hence atomic.
-type stamps2 struct {
-	connected, sent, written atomic.Int64
-	reused                   atomic.Bool
-}
-
-func (w *Worker) trace(st *stamps2) *httptrace.ClientTrace {
-	now, c := w.client.clock.now, w.client
-	for _, s := range []*atomic.Int64{&st.connected, &st.sent, &st.written} {
-		s.Store(None)
-	}
-	return &httptrace.ClientTrace{
-		GotConn: func(i httptrace.GotConnInfo) {
-			st.reused.Store(i.Reused)
-			if i.Reused {
-				c.tally.reused.Add(1)
-			} else {
-				c.tally.opened.Add(1)
-				st.connected.Store(now())
-			}
-			st.sent.Store(now())
-			w.guard.connected()
-		},
-		TLSHandshakeDone: func(s tls.ConnectionState, err error) {
-			if err == nil {
-				name := tls.VersionName(s.Version)
-				c.tally.tls.Store(&name)
-			}
-		},
-		WroteRequest: func(i httptrace.WroteRequestInfo) {
-			if i.Err == nil {
-				st.written.Store(now())
-			}
-		},
-	}
-}
-
-// exchange2 is exchange over HTTP/2.
-func (w *Worker) exchange2(ctx context.Context, payload []byte) {
+// over2 sends the request over HTTP/2 and reads its answer. Where the server
+// chooses HTTP/1.1 nothing is sent and the worker has a wire.
+func (w *Worker) over2(ctx context.Context, payload []byte) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(w.client.ctx, func() { cancel(errAborted) })()
-	var st stamps2
-	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, w.trace(&st)), http.MethodPost, w.client.cfg.URL.String(), bytes.NewReader(payload))
-	if err != nil {
-		w.failed(err, EndBroken)
-		return
-	}
-	req.GetBody = nil // the library would send again, unseen, what a server refuses
-	req.Header, req.Host = w.client.cfg.Header.Clone(), w.client.cfg.Header.Get("Host")
+	w.stream = &stream{cancel: cancel, stop: context.AfterFunc(w.client.ctx, func() { cancel(errAborted) })}
 	w.guard = newGuard(&w.client.clock, w.limit(), cancel)
 	if l := w.client.cfg.Limits.Connect; l > 0 {
 		w.guard.connecting(w.s.Start + int64(l))
 	}
-	defer w.guard.timer.Stop()
-	// An answer may be here before the library has said that the request went out.
-	defer func() { w.s.Written = st.written.Load() }()
-	resp, err := w.client.http2.RoundTrip(req)
-	w.s.Connected, w.s.Sent, w.s.Reused = st.connected.Load(), st.sent.Load(), st.reused.Load()
-	if err != nil {
-		w.failed2(ctx, err, EndBroken)
+	var st stamps2
+	resp := w.ask2(ctx, payload, &st) //nolint:bodyclose // closeStream does, once it is read up
+	if resp == nil {
+		w.closeStream()
 		return
 	}
-	defer resp.Body.Close()
+	// An answer may be here before the library has said that the request went out.
+	defer func() { w.s.Written = st.stamp() }()
+	w.stream.body = resp.Body
 	w.s.Headers, w.s.Status = w.client.clock.now(), int32(resp.StatusCode)
+	w.s.RetryAfter = retryAfter([]byte(resp.Header.Get("Retry-After"))) * int64(time.Second)
 	w.client.tally.protocol.Store(versionOf(resp.ProtoMajor, resp.ProtoMinor))
 	head, err := httputil.DumpResponse(resp, false)
 	if err != nil {
@@ -129,6 +70,130 @@ func (w *Worker) exchange2(ctx context.Context, payload []byte) {
 	w.keepHead(head)
 	w.watch.Reset(head)
 	w.read2(ctx, resp.Body)
+}
+
+// ask2 sends the request until a connection takes it, and waits for the header
+// block of its answer. Without one, what happened stands in the sample, or the
+// worker has a wire.
+func (w *Worker) ask2(ctx context.Context, payload []byte, st *stamps2) *http.Response {
+	for {
+		conn, err := w.join(ctx)
+		if err != nil {
+			w.failed2(ctx, err, EndConnect)
+			return nil
+		}
+		if conn == nil {
+			return nil
+		}
+		w.stream.conn = conn
+		if w.guard.connected(); ctx.Err() != nil {
+			conn.Release()
+			w.failed2(ctx, context.Cause(ctx), EndConnect)
+			return nil
+		}
+		w.s.Conn, w.s.Reused = conn.wire.number, w.s.Connected == None
+		used := conn.used.Swap(true)
+		resp, err := w.send2(ctx, conn, payload, st)
+		if w.s.Reused && ctx.Err() == nil && st.unsent(err) {
+			w.client.fleet.forget(conn)
+			w.replace()
+			continue
+		}
+		if used {
+			w.client.tally.reused.Add(1)
+		}
+		if err != nil {
+			w.s.Written = st.stamp()
+			w.failed2(ctx, err, EndBroken)
+			return nil
+		}
+		return resp
+	}
+}
+
+// join gets the request a stream on a shared connection; where the server chose
+// HTTP/1.1 there is none, and the worker has a wire. A connection that is being
+// opened is waited for, whoever began it: that is this request's set-up, too.
+func (w *Worker) join(ctx context.Context) (*shared, error) {
+	f, s := w.client.fleet, w.s
+	for !w.client.cfg.Fresh && !f.single() {
+		conn, gone := f.take()
+		if conn != nil {
+			return conn, nil
+		}
+		if gone && s.Connected == None && !s.Replaced {
+			w.replace()
+		}
+		o, first := f.open()
+		if err := o.wait(ctx, first); err != nil {
+			return nil, err
+		}
+		s.Connected = w.client.clock.now()
+		if o.conn == nil {
+			if w.wire = w.client.takeIdle(); w.wire != nil {
+				return nil, nil
+			}
+		} else if first {
+			if admitted, gone := o.conn.admit(); admitted || gone { // one that is gone says itself what became of it
+				return o.conn, nil
+			}
+		}
+	}
+	return w.own(ctx)
+}
+
+// own opens a connection for the one request.
+func (w *Worker) own(ctx context.Context) (conn *shared, err error) {
+	f := w.client.fleet
+	if conn, w.wire, err = f.dial(ctx); err != nil {
+		return nil, err
+	}
+	w.s.Connected = w.client.clock.now()
+	if conn != nil && !w.client.cfg.Fresh {
+		_, _ = conn.admit()
+		f.keep(conn)
+	}
+	return conn, nil
+}
+
+// stamps2 are taken by the library's goroutines, hence atomic.
+type stamps2 struct {
+	headers atomic.Bool // were handed to the connection
+	written atomic.Int64
+}
+
+func (st *stamps2) trace(c *clock) *httptrace.ClientTrace {
+	st.written.Store(None)
+	return &httptrace.ClientTrace{
+		WroteHeaders: func() { st.headers.Store(true) },
+		WroteRequest: func(i httptrace.WroteRequestInfo) {
+			if i.Err == nil {
+				st.written.Store(c.now())
+			}
+		},
+	}
+}
+
+func (st *stamps2) stamp() int64 { return st.written.Load() }
+
+// unsent tells whether a connection refused a request because it is closed: not a
+// byte of it went out.
+func (st *stamps2) unsent(err error) bool {
+	return err != nil && !st.headers.Load() && closedBefore(err.Error())
+}
+
+// send2 sends a request once: what a server refuses is its answer.
+func (w *Worker) send2(ctx context.Context, conn *shared, payload []byte, st *stamps2) (*http.Response, error) {
+	cfg := &w.client.cfg
+	ctx = httptrace.WithClientTrace(ctx, st.trace(&w.client.clock))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, cfg.URL.String(), bytes.NewReader(payload))
+	if err != nil {
+		conn.Release()
+		return nil, err
+	}
+	req.Header, req.Host = cfg.Header.Clone(), cfg.Header.Get("Host")
+	w.s.Sent = w.client.clock.now()
+	return conn.RoundTrip(req)
 }
 
 func (w *Worker) read2(ctx context.Context, body io.Reader) {
@@ -155,6 +220,47 @@ func (w *Worker) read2(ctx context.Context, body io.Reader) {
 	}
 }
 
+// settle2 is settle over HTTP/2. The connection is kept whatever the server does:
+// a stream that it has not ended is reset.
+func (w *Worker) settle2() {
+	defer w.closeStream()
+	if w.s.Ending != EndMark || w.client.cfg.Fresh {
+		return
+	}
+	w.guard.timer.Stop()
+	begun, cancel := w.client.clock.now(), w.stream.cancel
+	late := time.AfterFunc(w.patienceForEnd(), func() { cancel(errLimit) })
+	err := drain2(w.stream.body)
+	w.client.endless.Store(!late.Stop() || err == nil)
+	w.settled = w.client.clock.now() - begun
+}
+
+// drain2 returns io.EOF at the end of the body, nil where there is too much of it.
+func drain2(body io.Reader) error {
+	buf := make([]byte, 4<<10)
+	for range 64 {
+		if _, err := body.Read(buf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// closeStream lets go of what a request over HTTP/2 held.
+func (w *Worker) closeStream() {
+	st, broken := w.stream, w.s.Ending == EndCut || w.s.Ending == EndReset || w.s.Ending == EndBroken
+	w.stream = nil
+	if st.body != nil {
+		_ = st.body.Close()
+	}
+	w.guard.timer.Stop()
+	st.stop()
+	st.cancel(nil)
+	if st.conn != nil && (w.client.cfg.Fresh || broken && st.conn.Err() != nil) {
+		w.client.fleet.forget(st.conn)
+	}
+}
+
 // errAborted is the cause of a context that Abort ended.
 var errAborted = errors.New("given up by the client")
 
@@ -170,24 +276,33 @@ func (w *Worker) failed2(ctx context.Context, err error, ending Ending) {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	if w.s.Sent == None {
-		ending = EndConnect
-	}
 	if w.failed(err, ending); w.fault.Class == "reset" {
-		w.fault.Class = class2(w.fault.Message)
+		w.fault = fault2(w.fault.Message)
 	}
 }
 
-// class2 names a fault of HTTP/2 by the library's words for it.
-func class2(text string) string {
+// fault2 names a fault of HTTP/2 by the library's words for it, and says in our own
+// what these leave unsaid.
+func fault2(text string) Fault {
 	switch {
+	case strings.Contains(text, "graceful shutdown GOAWAY"): // what it says of the streams that a GOAWAY leaves out
+		return Fault{"goaway", "the server closed the HTTP/2 connection (GOAWAY) before it processed the request"}
+	case closedBefore(text):
+		return Fault{"eof", "the server closed the HTTP/2 connection before the request was sent"}
+	case strings.Contains(text, "looked like an HTTP/1.1 header"):
+		return Fault{"protocol", "the server speaks HTTP/1.1 where HTTP/2 was spoken to it without TLS; http2: false asks it in that"}
 	case strings.Contains(text, "REFUSED_STREAM"):
-		return "refused_stream"
+		return Fault{"refused_stream", text}
 	case strings.Contains(text, "header list larger than"), strings.Contains(text, "response headers exceeded"),
 		strings.Contains(text, "PROTOCOL_ERROR") && !strings.Contains(text, "received from peer"): // found by our own side
-		return "protocol"
+		return Fault{"protocol", text}
 	}
-	return "reset"
+	return Fault{"reset", text}
+}
+
+// closedBefore knows the library's words for a connection that takes no request.
+func closedBefore(text string) bool {
+	return strings.Contains(text, "client conn not usable") || strings.Contains(text, "client conn could not be established")
 }
 
 // A guard ends a request when its limit has passed. The limit moves with every

@@ -93,8 +93,10 @@ func follow2(conn net.Conn, answer func(net.Conn, frame2) bool) {
 		case f.kind == h2Headers || f.kind == h2Data:
 			if answer(conn, f) {
 				// In order: what the client still says is read, else its kernel is told of a reset.
-				_ = conn.(*net.TCPConn).CloseWrite()
-				_, _ = io.Copy(io.Discard, in)
+				if tcp, ok := conn.(*net.TCPConn); ok {
+					_ = tcp.CloseWrite()
+					_, _ = io.Copy(io.Discard, in)
+				}
 				return
 			}
 		}

@@ -202,9 +202,7 @@ func (f *framing) header(name, value []byte) error {
 		}
 		f.length = int64(n)
 	case fold(name, "retry-after"):
-		if n, err := strconv.ParseInt(string(value), 10, 32); err == nil && n > 0 {
-			f.retry = n
-		}
+		f.retry = retryAfter(value)
 	case fold(name, "connection"):
 		for part := range bytes.SplitSeq(value, []byte(",")) {
 			if part = bytes.TrimSpace(part); fold(part, "close") {
@@ -215,6 +213,15 @@ func (f *framing) header(name, value []byte) error {
 		}
 	}
 	return nil
+}
+
+// retryAfter is the seconds that a server asks for; 0 for none, or a date.
+func retryAfter(value []byte) int64 {
+	n, err := strconv.ParseInt(string(value), 10, 32)
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
 }
 
 func fold(b []byte, s string) bool { return len(b) == len(s) && strings.EqualFold(string(b), s) }

@@ -21,15 +21,15 @@ const readBuffer = 64 << 10
 // below TLS, whose records may come several in one read.
 type socket struct {
 	net.Conn
-	clock   *clock
-	at      int64 // when the bytes of the last read arrived
-	empty   int64 // when the socket was last known to be empty before that
-	drained int64 // when a read last found less than it could take; None since a full one
+	clock   *clock // nil: nobody asks for the stamps
+	at      int64  // when the bytes of the last read arrived
+	empty   int64  // when the socket was last known to be empty before that
+	drained int64  // when a read last found less than it could take; None since a full one
 }
 
 func (s *socket) Read(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
-	if n > 0 {
+	if n > 0 && s.clock != nil {
 		s.at, s.empty = s.clock.now(), s.drained
 		s.drained = None
 		if n < len(p) {
@@ -46,6 +46,7 @@ type wire struct {
 	socket *socket
 	number int32
 	tls    string // its version, "" without TLS
+	http2  bool   // what is spoken on it
 
 	buf      []byte
 	from, to int   // unread bytes

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -281,14 +282,11 @@ func (d *Drive) Connections() load.Connections {
 		return d.Client.Connections()
 	}
 	var c load.Connections
-	used := map[int32]bool{}
+	used, answered := map[int32]bool{}, -1
 	for i := range d.begun {
 		s := d.samples.At(i)
 		if s.Status != 0 {
-			c.Protocol = "HTTP/1.1"
-			if d.Target.Endpoint.HTTP2 {
-				c.Protocol = "HTTP/2.0"
-			}
+			answered = i
 		}
 		if s.Conn == 0 {
 			continue
@@ -302,7 +300,22 @@ func (d *Drive) Connections() load.Connections {
 		}
 	}
 	c.Opened = int64(len(used))
+	if answered >= 0 {
+		c.Protocol = d.protocol(answered)
+	}
 	return c
+}
+
+// protocol is that of the answer to request i, by its own words: a server that is
+// asked for HTTP/2 need not speak it. "" where they cannot be read.
+func (d *Drive) protocol(i int) (name string) {
+	before, _ := d.earlier.Load(i)
+	tries, _ := before.([]load.Tried)
+	head := func(b []byte) { name, _, _ = strings.Cut(string(b), " ") }
+	if err := d.capture.Replay(i, len(tries), head, func(load.Read, []byte) {}); err != nil {
+		return ""
+	}
+	return name
 }
 
 // Seal ends the capture: answers can be decoded from then on.

@@ -3,11 +3,13 @@ package target
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"slices"
@@ -360,5 +362,48 @@ func TestACanaryIsLookedForInWhatIsVisible(t *testing.T) {
 				t.Errorf("%q: %s, %+v", text, as[0].Outcome, as[0].Canary)
 			}
 		})
+	}
+}
+
+// Of a killed phase the protocol is that of the answers, whatever was asked for,
+// and its connections are those that its requests name.
+func TestARecoveredPhaseKnowsItsProtocol(t *testing.T) {
+	for _, want := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, stopped)
+		}))
+		server.EnableHTTP2 = want == "HTTP/2.0"
+		server.StartTLS()
+		t.Cleanup(server.Close)
+		to, err := url.Parse(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := newDrive(t, nil)
+		d.Target.Endpoint.HTTP2 = true
+		d.Target.url, d.Target.dialer = to, load.Dialer{Target: to, TLS: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // its own server
+		d.Plan.Requests, d.Source = 3, questions{n: 3}
+		folder, err := os.OpenRoot(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = folder.Close() })
+		if err := d.Prepare(t.Context(), folder, 3); err != nil {
+			t.Fatal(err)
+		}
+		d.Run(t.Context(), nil, func() {})
+		if err := errors.Join(d.Seal(), d.file.Close()); err != nil {
+			t.Fatal(err)
+		}
+		later := &Drive{Target: d.Target, Source: d.Source}
+		if _, _, err := later.Recover(folder); err != nil {
+			t.Fatal(err)
+		}
+		if c := later.Connections(); c.Protocol != want || d.Client.Connections().Protocol != want || c.Opened != 1 || c.Reused != 2 {
+			t.Errorf("%s: %+v, before %+v", want, c, d.Client.Connections())
+		}
+		if err := later.file.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -142,6 +144,57 @@ func TestFindingsThatAreNoFaultsAreNotes(t *testing.T) {
 	if got := Exit(reports, false); got != 5 {
 		t.Errorf("exit %d, want 5: the alien is among them", got)
 	}
+}
+
+// A copy in another layout is told from another run under the same id.
+func TestCollidingRunIDsSayWhetherTheContentDiffers(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, src []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, src, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	cell, run := testdata(t, seeds+"/serving-cell-record.json"), seed(t, "", "")
+	const same, other = "too, with the same content: ", "too, with other content: "
+	for name, c := range map[string]struct {
+		files [][]byte
+		want  []string // in the note of each, "" for none
+	}{
+		"the same bytes":      {[][]byte{run, run}, []string{"", ""}},
+		"a cell, compacted":   {[][]byte{cell, compact(cell)}, []string{"1.json bears glm53-flash-stock-serving-4k-c1-pilot-119f8a2564a2 " + same, "0.json bears glm53-flash-stock-serving-4k-c1-pilot-119f8a2564a2 " + same}},
+		"a run, compacted":    {[][]byte{run, compact(run)}, []string{same, same}},
+		"members moved":       {[][]byte{run, moved(t, run)}, []string{same, same}},
+		"another number text": {[][]byte{run, bytes.Replace(run, []byte("6069.0"), []byte("6069.00"), 1)}, []string{other, other}},
+		"another run":         {[][]byte{run, compact(run), seed(t, `"model": "`, `"model": "x`)}, []string{"2.json bears benchmark-20260917T172104Z " + other, "2.json bears benchmark-20260917T172104Z " + other, "0.json bears benchmark-20260917T172104Z " + other}},
+	} {
+		var files []string
+		for i, src := range c.files {
+			files = append(files, write(fmt.Sprintf("%d.json", i), src))
+		}
+		reports, err := Check(context.Background(), files, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range reports {
+			n := slices.IndexFunc(r.Notes, func(n Note) bool { return n.Rule == "run-id.collides" })
+			if n < 0 != (c.want[i] == "") || n >= 0 && !strings.Contains(r.Notes[n].Text, c.want[i]) {
+				t.Errorf("%s: want %q in the note of file %d: %s", name, c.want[i], i, describe(r))
+			}
+		}
+	}
+}
+
+// moved puts the first member last.
+func moved(t *testing.T, src []byte) []byte {
+	t.Helper()
+	o := members(mustParse(t, src))
+	text, err := jsontree.Renderer{}.Render(append(o[1:], o[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 func TestUnverifiedIsAFindingOnlyWhenStrict(t *testing.T) {

@@ -113,28 +113,6 @@ func below(dir string) ([]string, error) {
 	return found, err
 }
 
-// noteCollisions: run ids of whole seconds collide; a collision says that the
-// id is none, not that either record is wrong.
-func noteCollisions(reports []Report) {
-	byID := map[string][]int{}
-	for i, r := range reports {
-		if r.runID != "" {
-			byID[r.runID] = append(byID[r.runID], i)
-		}
-	}
-	for id, group := range byID {
-		for _, i := range group {
-			j := slices.IndexFunc(group, func(j int) bool { return reports[j].digest != reports[i].digest })
-			if j >= 0 {
-				reports[i].Notes = append(reports[i].Notes, Note{
-					"/run_id", "run-id.collides",
-					fmt.Sprintf("%s bears %s too, with other content: the id does not identify a run", reports[group[j]].File, id),
-				})
-			}
-		}
-	}
-}
-
 // Exit is the exit code of `artifact check`: 5 when a rule is violated, else 2
 // when a file could not be read, else 0. With strict an unverified record is a
 // finding too.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
+	"time"
 
 	"anvil/pipeline/digest"
 	"anvil/stages/internal/jsontree"
@@ -136,6 +138,7 @@ func checkAttempts(c *checker, header jsontree.Value, lines *LineReader) {
 	a.row = parts["row"]
 	c.accepts(parts["header"], header, "/line/1")
 	a.header = header
+	a.checkClock(header.Get("clock"))
 	footer, rows := c.eachLine(lines, a.check)
 	at := fmt.Sprintf("/line/%d", rows+2)
 	if footer.Exists() {
@@ -173,6 +176,41 @@ func (a *attemptsCheck) check(v jsontree.Value, at string) {
 	a.checkUsage(v.Get("usage"), at+"/usage")
 	a.checkText(v, at)
 	a.checkTries(v, at, outcome)
+	a.checkFindings(v, at)
+}
+
+// checkFindings: what was found of the marker and the words follows from the
+// counts beside it.
+func (a *attemptsCheck) checkFindings(v jsontree.Value, at string) {
+	if k := v.Get("canary"); k.Is(jsontree.Object) {
+		a.checkCanaryPassed(k, at+"/canary")
+	}
+	if o := v.Get("controlled_output"); o.Is(jsontree.Object) {
+		a.checkControlledPassed(o, at+"/controlled_output", o.Get("policy").Str())
+	}
+}
+
+// checkClock: the two forms of the phase's start are one moment, as far as the
+// label goes.
+func (a *attemptsCheck) checkClock(clock jsontree.Value) {
+	label, stamp := clock.Get("wall_start_at"), clock.Get("wall_start_unix_ns")
+	spelt, err := time.Parse(time.RFC3339Nano, label.Str())
+	ns, ok := stamp.Int()
+	if err != nil || !ok {
+		return // the schema says so
+	}
+	apart := time.Unix(0, ns).Sub(spelt).Abs()
+	a.holds(apart < lastDigit(label.Str()), "/line/1/clock/wall_start_unix_ns", "attempts.clock", stamp, nil, "%v from the moment that wall_start_at spells, %s", apart, label.Str())
+}
+
+// lastDigit is the unit of the last digit of a time: 1 ns with nine decimals.
+func lastDigit(label string) time.Duration {
+	_, decimals, _ := strings.Cut(label, ".")
+	unit := time.Second
+	for i := 0; i < len(decimals) && '0' <= decimals[i] && decimals[i] <= '9' && unit > 1; i++ {
+		unit /= 10
+	}
+	return unit
 }
 
 func (a *attemptsCheck) checkIndex(v jsontree.Value, at string) {

@@ -55,6 +55,76 @@ func TestAttemptsHold(t *testing.T) {
 	}
 }
 
+// The stamp of the phase's start is what its label spells, as far as that goes.
+func TestAttemptsStampsFitTheirLabel(t *testing.T) {
+	lines := string(plain(t, writeAttempts(t, sampleAttempt(0), sampleAttempt(1), sampleAttempt(2))))
+	for name, c := range map[string]struct {
+		label, stamp string
+		ok           bool
+	}{
+		"to the ns":            {"2026-11-30T09:00:00.000000001Z", "1796029200000000001", true},
+		"a ns off":             {"2026-11-30T09:00:00.000000001Z", "1796029200000000002", false},
+		"another zone":         {"2026-11-30T10:00:00.000000001+01:00", "1796029200000000001", true},
+		"zeros left out":       {"2026-11-30T09:00:00.5Z", "1796029200500000000", true},
+		"seconds, cut":         {"2026-11-30T09:00:00Z", "1796029200999999999", true},
+		"seconds, rounded":     {"2026-11-30T09:00:01Z", "1796029200999999999", true},
+		"the next second":      {"2026-11-30T09:00:00Z", "1796029201000000000", false},
+		"microseconds":         {"2026-11-30T09:00:00.000001Z", "1796029200000001999", true},
+		"the next microsecond": {"2026-11-30T09:00:00.000001Z", "1796029200000002000", false},
+		"ages apart":           {"0001-01-01T00:00:00Z", "9223372036854775807", false},
+	} {
+		src := strings.Replace(lines, `"wall_start_at":"2026-11-30T09:00:00.000000001Z","wall_start_unix_ns":1796029200000000001`, `"wall_start_at":"`+c.label+`","wall_start_unix_ns":`+c.stamp, 1)
+		r := CheckReader(name, strings.NewReader(src), Options{})
+		if !strings.Contains(src, c.stamp) || r.OK != c.ok || !c.ok && !hasProblem(r, "/line/1/clock/wall_start_unix_ns", "attempts.clock") {
+			t.Errorf("%s: want ok %v, got %s", name, c.ok, describe(r))
+		}
+	}
+}
+
+// What was found of a marker and of code words follows from what was counted,
+// under each policy.
+func TestAttemptsFindingsFollowFromTheirCounts(t *testing.T) {
+	a := sampleAttempt(1)
+	a.Canary = &Canary{Marker: Marker(7, 1), MarkerAtStart: true, ObservedMarkerCount: 1, CaptureComplete: true, Passed: true}
+	words := func(policy string, code int, complete bool, exact *bool, passed bool) *ControlledOutput {
+		return &ControlledOutput{Policy: policy, RequestedWords: 8, ObservedCodeWords: code, CaptureComplete: complete, ExactAdherence: exact, Passed: passed}
+	}
+	for name, o := range map[string]*ControlledOutput{
+		"strict": words("strict", 8, true, new(true), true), "strict, one short": words("strict", 7, true, new(false), false),
+		"strict, cut": words("strict", 8, false, nil, false), "observe, one short": words("observe", 7, true, new(false), true), "observe, cut": words("observe", 8, false, nil, true),
+	} {
+		a.ControlledOutput = o
+		if r := CheckReader(name, bytes.NewReader(writeAttempts(t, sampleAttempt(0), a, sampleAttempt(2))), Options{}); !r.OK {
+			t.Errorf("%s: %s, want ok", name, describe(r))
+		}
+	}
+	a.ControlledOutput = words("strict", 8, true, new(true), true)
+	whole := string(plain(t, writeAttempts(t, sampleAttempt(0), a, sampleAttempt(2))))
+	for name, c := range map[string]struct{ from, to, pointer, rule string }{
+		"not at the start":    {`"marker_at_start":true`, `"marker_at_start":false`, "/canary/passed", "canary.passed"},
+		"a foreign marker":    {`"foreign_marker_count":0`, `"foreign_marker_count":1`, "/canary/passed", "canary.passed"},
+		"canary, cut":         {`"foreign_marker_count":0,"capture_complete":true`, `"foreign_marker_count":0,"capture_complete":false`, "/canary/passed", "canary.passed"},
+		"failed all the same": {`"capture_complete":true,"passed":true`, `"capture_complete":true,"passed":false`, "/canary/passed", "canary.passed"},
+		"no marker seen":      {`"observed_marker_count":1`, `"observed_marker_count":0`, "/canary/observed_marker_count", "canary.count"},
+		"a word short":        {`"observed_code_words":8`, `"observed_code_words":7`, "/controlled_output/exact_adherence", "controlled.exact"},
+		"a word more":         {`"observed_extra_words":0`, `"observed_extra_words":1`, "/controlled_output/exact_adherence", "controlled.exact"},
+		"words, cut":          {`"observed_extra_words":0,"capture_complete":true`, `"observed_extra_words":0,"capture_complete":false`, "/controlled_output/exact_adherence", "controlled.exact"},
+		"unknown, not cut":    {`"exact_adherence":true`, `"exact_adherence":null`, "/controlled_output/exact_adherence", "controlled.exact"},
+		"passed inexactly":    {`"observed_code_words":8,"observed_extra_words":0,"capture_complete":true,"exact_adherence":true`, `"observed_code_words":7,"observed_extra_words":0,"capture_complete":true,"exact_adherence":false`, "/controlled_output/passed", "controlled.passed"},
+		"observed to fail":    {`"policy":"strict","requested_words":8,"observed_code_words":8,"observed_extra_words":0,"capture_complete":true,"exact_adherence":true,"passed":true`, `"policy":"observe","requested_words":8,"observed_code_words":8,"observed_extra_words":0,"capture_complete":true,"exact_adherence":true,"passed":false`, "/controlled_output/passed", "controlled.passed"},
+	} {
+		mutant := strings.Replace(whole, c.from, c.to, 1)
+		if mutant == whole {
+			t.Fatalf("%s: %q is not in %s", name, c.from, whole)
+		}
+		r := CheckReader(name, strings.NewReader(mutant), Options{})
+		repeatsWhatItsLinesStore(t, mutant, r)
+		if !hasProblem(r, "/line/3"+c.pointer, c.rule) {
+			t.Errorf("%s: want %s at %s, got %s", name, c.rule, c.pointer, describe(r))
+		}
+	}
+}
+
 // Every fault of a row is found where it stands.
 func TestAttemptsFaultsAreNamed(t *testing.T) {
 	lines := strings.Split(strings.TrimSuffix(string(plain(t, writeAttempts(t, sampleAttempt(0), sampleAttempt(1), sampleAttempt(2)))), "\n"), "\n")

@@ -186,13 +186,7 @@ func (b *capacityCell) checkCanary(k jsontree.Value, at string, index int64) {
 	if seed, ok := b.doc.Get("context_seed").Int(); ok {
 		b.textIs(at+"/marker", "canary.marker", k.Get("marker"), Marker(seed, index), "the marker of request %d under seed %d", index, seed)
 	}
-	start, _ := k.Get("marker_at_start").Bool()
-	foreign, _ := k.Get("foreign_marker_count").Int()
-	complete, _ := k.Get("capture_complete").Bool()
-	b.boolIs(at+"/passed", "canary.passed", k.Get("passed"), start && foreign == 0 && complete, "at the start, no foreign marker, capture complete")
-	if seen, ok := k.Get("observed_marker_count").Int(); ok {
-		b.holds(!start || seen >= 1, at+"/observed_marker_count", "canary.count", k.Get("observed_marker_count"), nil, "the answer begins with a marker, so there is at least one")
-	}
+	b.checkCanaryPassed(k, at)
 }
 
 // Marker is the canary of a request.
@@ -204,16 +198,5 @@ func (b *capacityCell) checkControlled(o jsontree.Value, at string) {
 	if words, ok := b.doc.Get("response_words").Int(); ok {
 		b.intIs(at+"/requested_words", "controlled.requested", o.Get("requested_words"), words, "the cell asks for %d words", words)
 	}
-	requested, _ := o.Get("requested_words").Int()
-	code, _ := o.Get("observed_code_words").Int()
-	extra, _ := o.Get("observed_extra_words").Int()
-	complete, _ := o.Get("capture_complete").Bool()
-	exact := o.Get("exact_adherence")
-	if !complete {
-		b.holds(exact.Is(jsontree.Null), at+"/exact_adherence", "controlled.exact", exact, nil, "null when the capture is incomplete")
-	} else {
-		b.boolIs(at+"/exact_adherence", "controlled.exact", exact, code == requested && extra == 0, "%d code words and %d others where %d were asked for", code, extra, requested)
-	}
-	isExact, _ := exact.Bool()
-	b.boolIs(at+"/passed", "controlled.passed", o.Get("passed"), policy == "observe" || isExact, "under strict exact_adherence, under observe always")
+	b.checkControlledPassed(o, at, policy)
 }

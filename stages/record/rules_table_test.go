@@ -167,6 +167,7 @@ func tableOfRules() []tableRule {
 		fault("grades.order", "one line a request, in order of index"),
 		fault("grades.counts", "the footer counts the verdicts"),
 		fault("attempts.accounting", "one line a planned request"),
+		fault("attempts.clock", "wall_start_unix_ns is the moment that wall_start_at spells, to its last digit"),
 		fault("attempts.index", "index is below planned"),
 		fault("attempts.once", "no request has two lines"),
 		fault("attempts.order", "stamps are in the order in which things happen; nothing but due precedes start"),

@@ -36,7 +36,7 @@ func (a *app) schemaShow(id schemas.ID) error {
 	if !slices.Contains(schemas.List(), id) {
 		return usagef("no schema %q (see `anvil schema list`)", id)
 	}
-	src, err := schemas.Source(id)
+	src, err := schemas.Bundle(id)
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func (c *Checker) Check(doc map[string]any) ([]Fault, []Mark, error) {
 		s, ok := c.root.Properties[name]
 		if !ok {
 			given := []*jsonschema.Schema{c.root}
-			faults = append(faults, unknownKey(given, given, name, Join("", name), len(faults) < maxHints))
+			faults = append(faults, unknownKey(given, given, doc, name, Join("", name), len(faults) < maxHints))
 			continue
 		}
 		p, err := c.part(name, s, doc[name])

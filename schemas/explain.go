@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
@@ -17,9 +18,9 @@ import (
 func explain(e *jsonschema.ValidationError, keyword string, v any) Fault {
 	want := raw(e.AbsoluteKeywordLocation)
 	whole, _ := raw(strings.TrimSuffix(e.AbsoluteKeywordLocation, "/"+keyword)).(map[string]any)
-	f := Fault{Pointer: instance(e), Message: e.Message}
+	f := Fault{Pointer: instance(e), Message: e.Message, Keyword: keyword}
 	if strings.Contains(e.KeywordLocation, "/propertyNames/") {
-		f.Key, f.Message = true, fmt.Sprintf("key must match %v", want)
+		f.Key, f.Keyword, f.Message = true, "", fmt.Sprintf("key must match %v", want)
 		if what, ok := whole["description"].(string); ok {
 			f.Message = "key must be " + what
 		}
@@ -55,6 +56,11 @@ func explain(e *jsonschema.ValidationError, keyword string, v any) Fault {
 		f.Message = "must have at least " + count(want, "item")
 	case "maxItems":
 		f.Message = "must have at most " + count(want, "item")
+	case "minProperties":
+		f.Message = "must have at least " + count(want, "key")
+		f.Hint, _ = whole["description"].(string)
+	case "maxProperties":
+		f.Message = "must have at most " + count(want, "key")
 	case "uniqueItems":
 		f.Message = "must not hold the same item twice"
 	case "pattern":
@@ -64,6 +70,9 @@ func explain(e *jsonschema.ValidationError, keyword string, v any) Fault {
 		f.Message = "must be " + formatWord(want)
 		if w, ok := wordOfFormat[fmt.Sprint(want)]; ok {
 			f.Message, f.Hint = "must be "+w, exampleOfFormat[fmt.Sprint(want)]
+		}
+		if text, ok := v.(string); ok && want == "anvil-duration" && isNegative(text) {
+			f.Message = "must not be negative"
 		}
 	}
 	return f
@@ -87,6 +96,11 @@ var (
 
 	exampleOfFormat = map[string]string{"anvil-duration": `for example "30s" or "5m"`, "anvil-size": `bytes, or for example "64KiB"`}
 )
+
+func isNegative(duration string) bool {
+	d, err := time.ParseDuration(duration)
+	return err == nil && d < 0
+}
 
 func formatWord(want any) string { return fmt.Sprintf("in the form %v", want) }
 
@@ -217,11 +231,12 @@ func isNumber(s string) bool {
 	return json.Unmarshal([]byte(s), &n) == nil
 }
 
-// names puts the members of a union into words.
-func names(location string, union []any) []string {
+// resolvedMembers returns the members of the union at a location, each reference
+// followed to what it leads to.
+func resolvedMembers(location string, union []any) []any {
 	home := location[:strings.IndexByte(location, '#')]
-	var words []string
-	for _, u := range union {
+	out := make([]any, len(union))
+	for i, u := range union {
 		m, _ := u.(map[string]any)
 		file := home // each reference is seen from there, whatever the last one led to
 		for range 8 {
@@ -239,6 +254,16 @@ func names(location string, union []any) []string {
 			}
 			m = next
 		}
+		out[i] = m
+	}
+	return out
+}
+
+// names puts the members of a union into words.
+func names(members []any) []string {
+	var words []string
+	for _, u := range members {
+		m, _ := u.(map[string]any)
 		words = append(words, word(m)...)
 	}
 	return slices.Compact(words)

@@ -1,9 +1,11 @@
 package schemas
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -19,6 +21,12 @@ type Fault struct {
 	Key     bool   // the key at Pointer is at fault, not its value
 	Message string
 	Hint    string // how to put it right; may be empty
+	Keyword string // of the schema's rule that the value breaks, such as "type"; "" where it breaks none
+}
+
+// WrongType tells whether the value is of none of the types that are wanted.
+func (f Fault) WrongType() bool {
+	return f.Keyword == "type" || f.Keyword == "oneOf" || f.Keyword == "anyOf"
 }
 
 // Faults checks doc, which Fill has filled, and returns everything that is
@@ -56,7 +64,31 @@ func faultsOf(s *jsonschema.Schema, doc any) ([]Fault, error) {
 			return nil, err
 		}
 	}
-	return sortFaults(appendKeyFaults(out, []*jsonschema.Schema{s}, doc, "")), nil
+	return sortFaults(onePerScalar(appendKeyFaults(out, []*jsonschema.Schema{s}, doc, ""), doc)), nil
+}
+
+// telling are keywords in the order in which they tell what is wrong with a
+// value: of the wrong type it breaks other rules too.
+var telling = []string{"type", "enum", "const", "oneOf", "anyOf", "format", "minLength", "maxLength", "pattern"}
+
+// onePerScalar keeps of the rules that a text or a number breaks the one that
+// tells most.
+func onePerScalar(faults []Fault, doc any) []Fault {
+	rank := func(f Fault) int {
+		if i := slices.Index(telling, f.Keyword); i >= 0 {
+			return i
+		}
+		return len(telling)
+	}
+	first := map[string]int{}
+	for _, f := range faults {
+		if n, ok := first[f.Pointer]; f.Keyword != "" && (!ok || rank(f) < n) {
+			first[f.Pointer] = rank(f)
+		}
+	}
+	return slices.DeleteFunc(faults, func(f Fault) bool {
+		return f.Keyword != "" && rank(f) > first[f.Pointer] && isScalar(at(doc, f.Pointer))
+	})
 }
 
 // appendKeyFaults adds unknown and missing keys, and numbers that an integer
@@ -78,7 +110,7 @@ func appendKeyFaults(out []Fault, given []*jsonschema.Schema, v any, pointer str
 			if len(ss) > 0 {
 				out = appendKeyFaults(out, ss, v[name], at)
 			} else if closed(known) && !undecided(given, known, v, name) {
-				out = append(out, unknownKey(given, known, name, at, len(out) < maxHints))
+				out = append(out, unknownKey(given, known, v, name, at, len(out) < maxHints))
 			}
 		}
 	case []any:
@@ -87,7 +119,7 @@ func appendKeyFaults(out []Fault, given []*jsonschema.Schema, v any, pointer str
 		}
 	case json.Number:
 		if strings.ContainsAny(v.String(), ".eE") && wantsInteger(known) {
-			out = append(out, Fault{Pointer: pointer, Message: notInteger, Hint: noFraction})
+			out = append(out, Fault{Pointer: pointer, Message: notInteger, Hint: noFraction, Keyword: "type"})
 		}
 	}
 	return out
@@ -137,13 +169,13 @@ func keysOf(known []*jsonschema.Schema) []string {
 // finding them.
 const maxHints = 1000
 
-func unknownKey(given, known []*jsonschema.Schema, name, pointer string, advise bool) Fault {
+func unknownKey(given, known []*jsonschema.Schema, v map[string]any, name, pointer string, advise bool) Fault {
 	f := Fault{Pointer: pointer, Key: true, Message: fmt.Sprintf("unknown key %q", name)}
 	if !advise {
 		return f
 	}
 	names := keysOf(known)
-	if when := appliesWhen(given, name); when != "" {
+	if when := appliesWhen(given, v, name); when != "" {
 		f.Message = fmt.Sprintf("key %q does not apply here", name)
 		f.Hint = "it goes with " + when
 	} else if near, ok := Closest(name, names); ok {
@@ -154,52 +186,73 @@ func unknownKey(given, known []*jsonschema.Schema, name, pointer string, advise 
 	return f
 }
 
-// appliesWhen names the condition, "mode: open", under which a key is known.
-func appliesWhen(given []*jsonschema.Schema, name string) string {
-	c := condition(given, name)
-	if c == nil {
-		return ""
-	}
-	var terms []string
-	for _, k := range sortedKeys(c.Properties) {
-		if p := c.Properties[k]; len(p.Constant) > 0 {
-			terms = append(terms, fmt.Sprintf("%s: %v", k, p.Constant[0]))
+// appliesWhen names what an object lacks for a key to be known in it, such as
+// "mode: open, arrival: constant, poisson or gamma"; "" for a key that no
+// condition brings.
+func appliesWhen(given []*jsonschema.Schema, v map[string]any, name string) string {
+	values := map[string][]string{} // by the key that decides: what it may be
+	all := conditions(nil, given, name)
+	for _, c := range all {
+		for _, k := range sortedKeys(c.Properties) {
+			if p := c.Properties[k]; len(p.Constant) > 0 && !holds(c.Properties[k], v[k]) {
+				values[k] = append(values[k], fmt.Sprint(p.Constant[0]))
+			}
 		}
+	}
+	// What only some conditions ask for, or what one of them finds, is not needed.
+	maps.DeleteFunc(values, func(_ string, words []string) bool { return len(words) < len(all) })
+	for k, words := range values {
+		values[k] = distinct(words)
+	}
+	keys := sortedKeys(values)
+	slices.SortStableFunc(keys, func(a, b string) int { return cmp.Compare(len(values[a]), len(values[b])) })
+	terms := make([]string, len(keys))
+	for i, k := range keys {
+		terms[i] = k + ": " + orList(values[k])
 	}
 	return strings.Join(terms, ", ")
 }
 
-// condition returns the first condition under which a key is known, nil for none.
-func condition(given []*jsonschema.Schema, name string) *jsonschema.Schema {
+// distinct returns the words in order, each once.
+func distinct(words []string) []string {
+	var out []string
+	for _, w := range words {
+		if !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// conditions appends every condition under which a key is known.
+func conditions(out, given []*jsonschema.Schema, name string) []*jsonschema.Schema {
 	for _, s := range given {
 		if s.Ref != nil {
-			if c := condition([]*jsonschema.Schema{s.Ref}, name); c != nil {
-				return c
-			}
+			out = conditions(out, []*jsonschema.Schema{s.Ref}, name)
 		}
 		if s.If != nil && s.Then != nil {
 			if p, ok := s.Then.Properties[name]; ok && !MarksOf(p).Resolved {
-				return s.If
+				out = append(out, s.If)
 			}
 		}
-		if c := condition(s.AllOf, name); c != nil {
-			return c
-		}
+		out = conditions(out, s.AllOf, name)
 	}
-	return nil
+	return out
 }
 
 // undecided tells whether what decides about a key is at fault itself: mode: close
-// is one mistake, and the keys of mode: closed beside it are none.
+// is one mistake, and the keys of mode: closed beside it are none; nor are they
+// where a mode must stand and does not.
 func undecided(given, known []*jsonschema.Schema, v map[string]any, name string) bool {
-	c := condition(given, name)
-	if c == nil {
-		return false
-	}
-	for k := range c.Properties {
-		have, ok := v[k]
-		for _, s := range property(known, k) {
-			if ok && !holds(s, have) {
+	for _, c := range conditions(nil, given, name) {
+		for k := range c.Properties {
+			have, ok := v[k]
+			for _, s := range property(known, k) {
+				if ok && !holds(s, have) {
+					return true
+				}
+			}
+			if !ok && slices.ContainsFunc(known, func(s *jsonschema.Schema) bool { return slices.Contains(s.Required, k) }) {
 				return true
 			}
 		}
@@ -238,7 +291,6 @@ func instance(e *jsonschema.ValidationError) string {
 // or what the members are when it resembles none.
 func appendUnionFaults(out []Fault, e *jsonschema.ValidationError, doc any) []Fault {
 	v := at(doc, instance(e))
-	union := rawList(e.AbsoluteKeywordLocation)
 	for _, asides := range [][]string{{"type", "const", "enum", "required"}, {"type", "const", "enum"}} {
 		var meant []*jsonschema.ValidationError
 		for _, c := range e.Causes {
@@ -250,8 +302,9 @@ func appendUnionFaults(out []Fault, e *jsonschema.ValidationError, doc any) []Fa
 			return appendFaults(out, meant[0], doc)
 		}
 	}
-	f := Fault{Pointer: instance(e), Message: "must be " + orList(names(e.AbsoluteKeywordLocation, union))}
-	f.Hint = retype(union, v)
+	members := resolvedMembers(e.AbsoluteKeywordLocation, rawList(e.AbsoluteKeywordLocation))
+	f := Fault{Pointer: instance(e), Message: "must be " + orList(names(members)), Keyword: lastToken(e.KeywordLocation)}
+	f.Hint = retype(members, v)
 	return append(out, f)
 }
 

@@ -187,6 +187,13 @@ func (p *parser) addEndpointAxes(d *draft, pointer, name string) {
 }
 
 func (p *parser) fromMatrix(pointer string) bool {
+	parts, _ := pieces(p.written(pointer))
+	return slices.ContainsFunc(parts, func(x piece) bool { return x.space == "matrix" })
+}
+
+// written is the text that the plan has at a pointer, references and all; ""
+// where it has none.
+func (p *parser) written(pointer string) string {
 	v := any(p.root)
 	for _, t := range schemas.Split(pointer) {
 		switch c := v.(type) {
@@ -195,14 +202,15 @@ func (p *parser) fromMatrix(pointer string) bool {
 		case []any:
 			i, err := strconv.Atoi(t)
 			if err != nil || i < 0 || i >= len(c) {
-				return false
+				return ""
 			}
 			v = c[i]
+		default:
+			return ""
 		}
 	}
 	text, _ := v.(string)
-	parts, _ := pieces(text)
-	return slices.ContainsFunc(parts, func(x piece) bool { return x.space == "matrix" })
+	return text
 }
 
 func allAxes(axes []axis) map[string]bool {

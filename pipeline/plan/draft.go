@@ -70,12 +70,16 @@ func (p *parser) readStages() {
 		p.findKind(d)
 		raw, _ := p.root["stages"].([]any)[i].(map[string]any)
 		d.with, _ = raw["with"].(map[string]any)
-		if at := where.items[i].fields["with"]; at != nil && at.fields != nil {
-			p.checkReferences(d.with, at, d.pointer+"/with", p.full(nil), d.named)
+		if at := where.items[i].fields["with"]; at != nil {
+			if at.fields != nil {
+				p.checkReferences(d.with, at, d.pointer+"/with", p.full(nil), d.named)
+			} else {
+				at.bad = true // no mapping, which was reported: what it lacks is no news
+			}
 			d.bad = at.anyBad()
 		}
 		if text, ok := head["timeout"].(string); ok {
-			if t, err := time.ParseDuration(text); err == nil && t <= 0 {
+			if t, err := time.ParseDuration(text); err == nil && t == 0 {
 				p.problem(d.pointer+"/timeout", "must be > 0", "leave it out for none")
 			}
 		}

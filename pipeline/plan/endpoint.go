@@ -141,6 +141,7 @@ func (p *parser) checkServer(e *endpoint, config map[string]any, base string) {
 	}
 	u, err := url.Parse(base)
 	switch {
+	case base == "": // the schema has said so
 	case err != nil: // its text may hold a password
 		p.problem(e.pointer+"/base_url", "is no URL", `for example "http://127.0.0.1:8000/v1"`)
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
@@ -165,6 +166,7 @@ func (p *parser) checkSecrets(e *endpoint, config map[string]any) {
 	if name := config["api_key_env"]; name != nil && shown(name) {
 		tell(e.pointer+"/api_key_env", name)
 	}
+	p.checkTwice(e, config)
 	p.checkFraming(e, config)
 	secret, _ := config["headers_env"].(map[string]any)
 	for _, header := range keys(secret) {

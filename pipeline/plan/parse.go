@@ -113,7 +113,7 @@ func (p *parser) faults(prefix string, faults []schemas.Fault) {
 		if f.Key {
 			p.keyProblem(prefix+f.Pointer, f.Message, f.Hint)
 		} else {
-			p.problem(prefix+f.Pointer, f.Message, f.Hint)
+			p.problem(prefix+f.Pointer, f.Message, p.retypeHint(prefix+f.Pointer, f))
 		}
 	}
 }

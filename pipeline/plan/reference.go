@@ -170,6 +170,30 @@ func (p *parser) checkReferences(v any, where *place, pointer string, s *scope, 
 	}
 }
 
+// retypeHint is the hint of a fault. A value of the wrong type that came by a
+// reference cannot be written otherwise where it stands: what it names decides.
+func (p *parser) retypeHint(pointer string, f schemas.Fault) string {
+	parts, wrong := pieces(p.written(pointer))
+	if !f.WrongType() || wrong != "" || !slices.ContainsFunc(parts, func(x piece) bool { return x.space != "" }) {
+		return f.Hint
+	}
+	const ofEnv = "what the environment holds is text: declare a parameter, which is of the type of its default, and --set it"
+	switch x := parts[0]; {
+	case len(parts) > 1:
+		return "a reference with text around it is text: write the reference alone, to a parameter or an axis that holds the whole value"
+	case x.space == "env":
+		return ofEnv
+	case x.space == "params" && strings.Contains(p.written(schemas.Join("/params", x.name)), "${"):
+		return ofEnv
+	case f.Hint == "":
+		return ""
+	case x.space == "params":
+		return fmt.Sprintf("%s where parameter %q has its default", f.Hint, x.name)
+	default:
+		return fmt.Sprintf("%s in the axis %q", f.Hint, x.name)
+	}
+}
+
 // substitute returns a copy of v in which every reference is replaced. A text
 // that is one reference alone keeps the value's type. What checkReferences has
 // reported stays as it is.

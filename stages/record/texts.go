@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"slices"
 
 	"anvil/stages/internal/jsontree"
 )
@@ -47,12 +48,7 @@ func mayHoldText(src []byte) bool {
 // isText tells whether a member of that name holds text: a string, or anything
 // with one in it.
 func isText(name string, v jsontree.Value) bool {
-	for _, n := range textNames() {
-		if n == name {
-			return holdsText(v)
-		}
-	}
-	return false
+	return slices.Contains(textNames(), name) && holdsText(v)
 }
 
 func holdsText(v jsontree.Value) bool {

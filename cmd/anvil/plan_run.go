@@ -143,15 +143,18 @@ func (a *app) onBase(ctx context.Context, x *pipeline.Executor, p *plan.Plan, f 
 // knownStages finds a misspelt stage before a base is looked for: without a base
 // the typing error would stay hidden behind it.
 func knownStages(p *plan.Plan, opt pipeline.Options) error {
-	var ids []string
+	var ids, written []string
 	for _, s := range p.Stages {
 		ids = append(ids, s.ID, s.Of)
+		if !slices.Contains(written, s.Of) {
+			written = append(written, s.Of) // once, however many children it has
+		}
 	}
 	for _, id := range slices.Concat(opt.Only, opt.From, opt.Force) {
 		if slices.Contains(ids, id) {
 			continue
 		}
-		hint := "the plan's stages are " + strings.Join(slices.Compact(ids), ", ")
+		hint := "the plan's stages are " + strings.Join(written, ", ")
 		if near, ok := schemas.Closest(id, ids); ok {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 type answer struct {
 	reasoning []string // tokens
 	content   []string // tokens
+	asked     int      // of content: those that the prompt asks for word by word, at its beginning
 	finish    string   // stop or length
 	stopped   string   // the stop string that ended it
 }
@@ -45,7 +45,7 @@ func (cfg Config) answer(t task) answer {
 		room -= len(a.reasoning)
 	}
 	w := &writer{rand: stream(cfg.Seed, "answer", t.prompt), words: plainWords}
-	cfg.say(w, t)
+	asked := cfg.say(w, t)
 	w.write(max(0, min(room, t.limits.minTokens-len(a.reasoning))-len(w.tokens)))
 	if t.limits.ignoreEOS {
 		w.write(max(0, room-len(w.tokens)))
@@ -56,47 +56,47 @@ func (cfg Config) answer(t task) answer {
 		a.content, a.finish = a.content[:min(room, len(a.content))], "length"
 		a.stopped = ""
 	}
+	a.asked = min(asked, len(a.content))
 	return a
 }
 
-// say writes what the model wants to say, without regard to length.
-func (cfg Config) say(w *writer, t task) {
-	marker, late := t.question.spoken(t.fault)
-	w.addText(marker)
+// say writes what the model wants to say, without regard to length, and returns
+// how many tokens of it are the marker and the code words. A fault of these stands
+// where they begin: no cap of one token or more can cut it away.
+func (cfg Config) say(w *writer, t task) (asked int) {
+	w.addText(t.question.spoken(t.fault))
+	asked = len(w.tokens)
 	switch {
 	case len(t.question.words) > 0:
 		w.addText(strings.Join(spokenWords(t), " "))
+		asked = len(w.tokens)
 	case len(t.question.facts) > 0:
 		w.addText(factsJSON(t.question.facts, t.wrong))
 	default:
 		w.write(naturalLength(w.rand))
 	}
-	w.addText(late)
+	return asked
 }
 
-// spoken returns the marker to begin with, and what a faulty answer adds at the end.
-func (q question) spoken(f fault) (first, last string) {
+// spoken returns the marker as the answer begins with it.
+func (q question) spoken(f fault) string {
 	if q.marker == "" || f.Outcome != "canary_failed" {
-		return q.marker, ""
+		return q.marker
 	}
 	switch f.Variant {
 	case "foreign":
-		return q.marker, foreignMarker(q.marker)
+		return foreignMarker(q.marker) + " " + q.marker
 	case "late":
-		return "Well, " + q.marker, ""
+		return "Well, " + q.marker
 	default:
-		return "", ""
+		return ""
 	}
 }
 
-// foreignMarker returns the marker of the next request.
+// foreignMarker returns the marker of another request: the last digit is the next.
 func foreignMarker(marker string) string {
-	cut := strings.LastIndexByte(marker, '_') + 1
-	n, err := strconv.Atoi(marker[cut:])
-	if err != nil {
-		return marker
-	}
-	return fmt.Sprintf("%s%05d", marker[:cut], n+1)
+	last := len(marker) - 1
+	return marker[:last] + string('0'+(marker[last]-'0'+1)%10)
 }
 
 func spokenWords(t task) []string {
@@ -104,10 +104,13 @@ func spokenWords(t task) []string {
 	if t.fault.Outcome != "length_mismatch" {
 		return words
 	}
-	if t.fault.Variant == "short" {
-		return words[:len(words)-1]
+	switch {
+	case t.fault.Variant == "long":
+		return slices.Concat([]string{"here", "they", "are"}, words)
+	case len(words) == 1:
+		return []string{"none"} // nothing at all would be another outcome
 	}
-	return append(slices.Clip(words), "and", "so", "on")
+	return words[:len(words)-1]
 }
 
 // factsJSON writes the object that was asked for. With wrong, one value of it

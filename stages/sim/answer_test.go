@@ -30,12 +30,22 @@ func TestMarkerBeginsTheAnswer(t *testing.T) {
 	for variant, good := range map[string]func(string) bool{
 		"missing": func(s string) bool { return !strings.Contains(s, "ANVIL") },
 		"late":    func(s string) bool { return strings.Index(s, second) > 0 },
-		"foreign": func(s string) bool {
-			return strings.HasPrefix(s, second) && strings.HasSuffix(s, "ANVIL_REQ_-5_123457")
-		},
+		"foreign": func(s string) bool { return strings.HasPrefix(s, "ANVIL_REQ_-5_123457 "+second+" ") },
 	} {
 		if got := ask(1, prompt, fault{"canary_failed", variant}); !good(got) {
 			t.Errorf("%s: %q", variant, got)
+		}
+	}
+}
+
+func TestAForeignMarkerIsAnothers(t *testing.T) {
+	for marker, want := range map[string]string{
+		"ANVIL_REQ_1_00000":                         "ANVIL_REQ_1_00001",
+		"ANVIL_REQ_1_00009":                         "ANVIL_REQ_1_00000",
+		"ANVIL_REQ_1_99999999999999999999999999999": "ANVIL_REQ_1_99999999999999999999999999990",
+	} {
+		if got := foreignMarker(marker); got != want {
+			t.Errorf("%s: %s, want %s", marker, got, want)
 		}
 	}
 }
@@ -53,13 +63,15 @@ func TestCodeWordsAreWrittenExactly(t *testing.T) {
 		if got := ask(1, prompt, fault{"length_mismatch", "short"}); got != want[:strings.LastIndexByte(want, ' ')] {
 			t.Errorf("%q, short: got %q", prompt, got)
 		}
-		if got := ask(1, prompt, fault{"length_mismatch", "long"}); got != want+" and so on" {
+		if got := ask(1, prompt, fault{"length_mismatch", "long"}); got != "here they are "+want {
 			t.Errorf("%q, long: got %q", prompt, got)
 		}
 	}
 	both := "Begin with ANVIL_REQ_1_00002.\n\nThen write exactly 1 numbered code words, in this order and nothing else: w00001"
-	if got := ask(1, both, fault{}); got != "ANVIL_REQ_1_00002 w00001" {
-		t.Errorf("with a marker: %q", got)
+	for variant, want := range map[string]string{"": "w00001", "short": "none", "long": "here they are w00001"} {
+		if got := ask(1, both, fault{map[bool]string{false: "length_mismatch"}[variant == ""], variant}); got != "ANVIL_REQ_1_00002 "+want {
+			t.Errorf("with a marker, %q: %q", variant, got)
+		}
 	}
 }
 

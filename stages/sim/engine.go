@@ -187,7 +187,7 @@ func (e *Engine) prepare(t *turn, q question) {
 		Prompt: tokens, Cached: t.cached,
 		Reasoning: len(t.answer.reasoning), Content: len(t.answer.content),
 	})
-	t.script = newScript(t.fault, len(full.events))
+	t.script = newScript(t.fault, len(full.events), t.answer.eventsAsked(full, e.cfg.TokensPerEvent))
 	t.job = &job{seq: t.seq, pace: full.cut(t.script.events)}
 	t.answer = t.answer.cut(t.job.pace, e.cfg.TokensPerEvent)
 	if t.script.finish != "" {

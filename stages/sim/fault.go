@@ -28,8 +28,9 @@ type fault struct {
 // Requests count from 0 in order of arrival, a scout's too, but for those that a
 // client may not make (400, 404). canary_failed and length_mismatch change
 // nothing where a prompt asks for no marker or no code words. Half an answer is
-// at least one event. An answer that is not streamed has no middle: what would
-// stall in mid-stream never begins, and what would be cut is half a body.
+// at least one event. However few tokens a request allows, each fault shows. An
+// answer that is not streamed has no middle: what would stall in mid-stream never
+// begins, and what would be cut is half a body.
 func faultVariants() map[string][]string {
 	return map[string][]string{
 		"refused_load": {
@@ -77,16 +78,16 @@ func faultVariants() map[string][]string {
 			"blanks", // deltas of no characters, a finish reason
 		},
 		"truncated": {
-			"half", // half an answer, finish reason length
+			"half", // half an answer, at least the marker and the code words, finish reason length
 		},
 		"canary_failed": {
 			"missing", // the answer without its marker
-			"foreign", // with the marker of another request in it
+			"foreign", // with the marker of another request before its own
 			"late",    // with its marker after the first word
 		},
 		"length_mismatch": {
-			"short", // a code word is missing
-			"long",  // other words follow the code words
+			"short", // the last code word is missing; in place of a single one stands another word
+			"long",  // other words stand before the code words
 		},
 	}
 }

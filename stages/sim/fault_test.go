@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	asked "anvil/stages/internal/prompt"
 )
 
 // checks says, for each fault that a stream can meet, whether its answer is
@@ -70,7 +72,9 @@ func streamFaultChecks() map[string]func(*reply) bool {
 		"length_mismatch.short": func(r *reply) bool {
 			return r.content == "ANVIL_REQ_1_00001 w00001 w00002 w00003 w00004 w00005 w00006 w00007"
 		},
-		"length_mismatch.long": func(r *reply) bool { return strings.HasSuffix(r.content, " w00008 and so on") },
+		"length_mismatch.long": func(r *reply) bool {
+			return strings.HasPrefix(r.content, "ANVIL_REQ_1_00001 here they are w00001 ") && strings.HasSuffix(r.content, " w00008")
+		},
 	}
 }
 
@@ -81,7 +85,9 @@ func maxGap(r *reply) (gap time.Duration) {
 	return gap
 }
 
-const faultPrompt = "Begin the answer with ANVIL_REQ_1_00001.\n\nThen write exactly 8 numbered code words: w00001 w00002 w00003 w00004 w00005 w00006 w00007 w00008"
+const faultMarker = "ANVIL_REQ_1_00001"
+
+const faultPrompt = "Begin the answer with " + faultMarker + ".\n\nThen write exactly 8 numbered code words: w00001 w00002 w00003 w00004 w00005 w00006 w00007 w00008"
 
 func TestEachFaultDoesWhatItsNameSays(t *testing.T) {
 	checks := streamFaultChecks()
@@ -167,19 +173,39 @@ func TestFaultsOfAnswersThatAreNotStreamed(t *testing.T) {
 		"stalled_first":  func(_ *reply, err error) bool { return errors.Is(err, context.DeadlineExceeded) },
 		"stalled_mid":    func(_ *reply, err error) bool { return errors.Is(err, context.DeadlineExceeded) },
 		"total_timeout":  func(_ *reply, err error) bool { return errors.Is(err, context.DeadlineExceeded) },
+		"refused_load":   func(r *reply, _ error) bool { return r.status == 503 },
+		"http_error":     func(r *reply, _ error) bool { return r.status == 500 },
+		"transport":      func(_ *reply, err error) bool { return err != nil && !errors.Is(err, context.DeadlineExceeded) },
+		"canary_failed.missing": func(r *reply, _ error) bool {
+			return r.content != "" && !asked.CheckCanary(faultMarker, r.content, true).Passed
+		},
+		"canary_failed.foreign": func(r *reply, _ error) bool {
+			return r.content != "" && !asked.CheckCanary(faultMarker, r.content, true).Passed
+		},
+		"canary_failed.late": func(r *reply, _ error) bool {
+			return r.content != "" && !asked.CheckCanary(faultMarker, r.content, true).Passed
+		},
+		"length_mismatch.short": func(r *reply, _ error) bool {
+			return r.content != "" && !asked.CheckWords(8, true, faultMarker, r.content, true).Passed
+		},
+		"length_mismatch.long": func(r *reply, _ error) bool {
+			return r.content != "" && !asked.CheckWords(8, true, faultMarker, r.content, true).Passed
+		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := DefaultConfig()
-			cfg.Faults = map[string]float64{name: 1}
-			inBubble(t, cfg, func(t *testing.T, c *client) {
-				t.Helper()
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-				defer cancel()
-				if r, err := c.chat(ctx, faultPrompt, map[string]any{"stream": false}); !good(r, err) {
-					t.Errorf("got %+v, %v", r, err)
-				}
+		for _, cap := range []int{1, 2, 16, 256} {
+			t.Run(fmt.Sprintf("%s in %d tokens", name, cap), func(t *testing.T) {
+				cfg := DefaultConfig()
+				cfg.Faults = map[string]float64{name: 1}
+				inBubble(t, cfg, func(t *testing.T, c *client) {
+					t.Helper()
+					ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+					defer cancel()
+					if r, err := c.chat(ctx, faultPrompt, map[string]any{"stream": false, "max_tokens": cap}); !good(r, err) {
+						t.Errorf("got %+v, %v", r, err)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 

@@ -28,8 +28,9 @@ const (
 	tailDrip                   // a token every dripEvery until the client goes away
 )
 
-// newScript returns what a fault makes of an answer of n output events.
-func newScript(f fault, n int) script {
+// newScript returns what a fault makes of an answer of n output events, of which
+// those up to asked hold what the prompt asks for word by word.
+func newScript(f fault, n, asked int) script {
 	half := min(n, max(1, n/2))
 	s := script{events: n, broken: -1}
 	switch f.Outcome {
@@ -71,7 +72,7 @@ func newScript(f fault, n int) script {
 			s.events, s.blank = half, true
 		}
 	case "truncated":
-		s.events, s.finish = half, "length"
+		s.events, s.finish = max(half, asked), "length"
 	}
 	return s
 }
@@ -85,6 +86,15 @@ func (f fault) slotless() bool {
 		return f.Variant == "html"
 	}
 	return false
+}
+
+// eventsAsked is how many events of p it takes to say what the prompt asks for
+// word by word; 0 where it asks for nothing so.
+func (a answer) eventsAsked(p pace, perEvent int) int {
+	if a.asked == 0 {
+		return 0
+	}
+	return p.reasoning + (a.asked+perEvent-1)/perEvent
 }
 
 // cut keeps the tokens that the events of p hold.

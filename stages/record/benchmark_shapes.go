@@ -1,29 +1,16 @@
 package record
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
 
-	"anvil/schemas"
 	"anvil/stages/internal/jsontree"
 )
 
 // laterMembers are, for each shape, the members and metrics ("metrics/x") that
 // only records of later shapes have.
 var laterMembers = sync.OnceValue(func() map[Shape]map[string]bool {
-	type form struct {
-		Required   []string
-		Properties struct{ Metrics struct{ Required []string } }
-	}
-	var doc struct {
-		Defs map[string]form `json:"$defs"`
-	}
-	src, err := schemas.Table(BenchmarkSchema.FileName())
-	if err != nil || json.Unmarshal(src, &doc) != nil {
-		return nil // checks report it as schema.missing
-	}
 	// The early and the late form of capacity-v3, and v4, differ in metrics alone
 	// and are one here.
 	timed := []string{"capacity-v3", "first-output"}
@@ -31,10 +18,11 @@ var laterMembers = sync.OnceValue(func() map[Shape]map[string]bool {
 	for s, forms := range map[Shape][]string{ShapeNone: {"none"}, ShapeV2: {"capacity-v2"}, ShapeV3: timed, ShapeV4: timed, ShapeNewest: {"newest"}} {
 		own := map[string]bool{"request_timings": s != ShapeNone && s != ShapeV2} // which any record may lack
 		for _, f := range forms {
-			for _, n := range doc.Defs[f].Required {
+			def := benchmarkForm().def(f)
+			for _, n := range def.Required {
 				own[n] = true
 			}
-			for _, n := range doc.Defs[f].Properties.Metrics.Required {
+			for _, n := range def.property("metrics").Required {
 				own["metrics/"+n] = true
 			}
 		}

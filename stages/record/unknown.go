@@ -2,32 +2,9 @@ package record
 
 import (
 	"fmt"
-	"sync"
 
 	"anvil/stages/internal/jsontree"
-	"anvil/stages/internal/shape"
 )
-
-// knownNames are the members that the schema of benchmark records lists for a
-// part of it. The parts that are not here are open: definitions in words, maps by
-// size, source or metric, and the usage as the endpoint sent it.
-var knownNames = sync.OnceValue(func() map[string]map[string]bool {
-	out := map[string]map[string]bool{}
-	for _, part := range []string{
-		"", "/properties/sampling", "/properties/serve_flags", "/properties/metric_population", "/$defs/sampling_value", "/$defs/row", "/$defs/failure",
-		"/$defs/response_metadata", "/$defs/request_canary", "/$defs/controlled_output",
-	} {
-		s, err := shape.Fragment(BenchmarkSchema, "#"+part)
-		if err != nil {
-			return nil // checks report it as schema.missing
-		}
-		out[part] = map[string]bool{}
-		for _, n := range s.Names() {
-			out[part][n] = true
-		}
-	}
-	return out
-})
 
 // unknowns collects members that no shape has. Those that many rows have are one.
 type unknowns struct {
@@ -40,11 +17,11 @@ type unknownMember struct {
 	more    int
 }
 
-// look notes what is unknown of one object: part says which members it may have,
-// place what the object is to its record.
-func (u *unknowns) look(v jsontree.Value, part, place, pointer string) {
+// look notes what is unknown of one object: f lists the members that it may have,
+// place says what the object is to its record.
+func (u *unknowns) look(v jsontree.Value, f *form, place, pointer string) {
 	for name, m := range v.Members() {
-		if knownNames()[part][name] || isText(name, m) {
+		if f.Properties[name] != nil || isText(name, m) {
 			continue // the text is a problem
 		}
 		key := place + "/" + name
@@ -58,22 +35,24 @@ func (u *unknowns) look(v jsontree.Value, part, place, pointer string) {
 }
 
 // noteUnknown names the members of every object of known form that no shape has.
+// Not all are of one: definitions in words, maps by size, source or metric, and
+// the usage as the endpoint sent it are open.
 func (b *capacityCell) noteUnknown() {
-	u := &unknowns{index: map[string]int{}}
-	u.look(b.doc, "", "", "")
+	f, u := benchmarkForm(), &unknowns{index: map[string]int{}}
+	u.look(b.doc, f, "", "")
 	for _, part := range []string{"sampling", "serve_flags", "metric_population"} {
-		u.look(b.doc.Get(part), "/properties/"+part, part, "/"+part)
+		u.look(b.doc.Get(part), f.property(part), part, "/"+part)
 	}
 	for _, name := range []string{"temperature", "top_p"} {
-		u.look(b.doc.At("sampling", name), "/$defs/sampling_value", "sampling value", "/sampling/"+name)
+		u.look(b.doc.At("sampling", name), f.def("sampling_value"), "sampling value", "/sampling/"+name)
 	}
 	for _, r := range b.rows {
-		u.answer(r.v, "/$defs/row", "row", r.pointer)
+		u.answer(r.v, f.def("row"), "row", r.pointer)
 	}
-	for _, f := range b.failures {
-		u.answer(f.v, "/$defs/failure", "failure", f.pointer)
-		u.answer(f.v.Get("response_timing"), "/$defs/row", "timing", f.pointer+"/response_timing")
-		u.look(f.v.Get("response_metadata"), "/$defs/response_metadata", "metadata", f.pointer+"/response_metadata")
+	for _, x := range b.failures {
+		u.answer(x.v, f.def("failure"), "failure", x.pointer)
+		u.answer(x.v.Get("response_timing"), f.def("row"), "timing", x.pointer+"/response_timing")
+		u.look(x.v.Get("response_metadata"), f.def("response_metadata"), "metadata", x.pointer+"/response_metadata")
 	}
 	for _, m := range u.first {
 		again := ""
@@ -85,9 +64,11 @@ func (b *capacityCell) noteUnknown() {
 }
 
 // answer looks at a row or a failure and at the findings in it.
-func (u *unknowns) answer(v jsontree.Value, part, place, pointer string) {
-	u.look(v, part, place, pointer)
+func (u *unknowns) answer(v jsontree.Value, f *form, place, pointer string) {
+	u.look(v, f, place, pointer)
 	for _, name := range []string{"request_canary", "controlled_output"} {
-		u.look(v.Get(name), "/$defs/"+name, place+" "+name, pointer+"/"+name)
+		if found := v.Get(name); found.Is(jsontree.Object) {
+			u.look(found, benchmarkForm().def(name), place+" "+name, pointer+"/"+name)
+		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // Kind is verify-weights.
 var Kind = stage.Define(stage.Spec{
-	Name: "verify-weights", Contract: 1, Config: "anvil.verify-weights-config/v1", Class: stage.Observational, Gates: true,
+	Name: "verify-weights", Contract: 2, Config: "anvil.verify-weights-config/v1", Class: stage.Observational, Gates: true,
 	Out:     []stage.Port{{Name: "weights.json", Schema: weights.VerificationSchema}},
 	Resolve: resolve,
 }, func(c config) (stage.Stage, error) { return &verify{c}, nil })
@@ -144,23 +144,24 @@ func (v *verify) reference(ctx context.Context, in stage.Inputs) (*weights.Manif
 }
 
 // maxFaults bounds the faults that a finding spells out; all stand in weights.json.
-const maxFaults = 8
+const maxFaults = 32
+
+func spelled(faults []string) string {
+	text := strings.Join(faults[:min(len(faults), maxFaults)], "; ")
+	if more := len(faults) - maxFaults; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}
 
 func (v *verify) report(result weights.Verification, out *stage.Outputs) {
 	for _, r := range result.Replicas {
-		faults := r.Faults()
-		if len(faults) == 0 {
-			continue
+		if faults := r.Faults(); len(faults) > 0 {
+			out.Finding("weights_mismatch", fmt.Sprintf("replica %s: %s", r.Name, spelled(faults)))
 		}
-		shown := faults[:min(len(faults), maxFaults)]
-		text := fmt.Sprintf("replica %s: %s", r.Name, strings.Join(shown, "; "))
-		if n := len(faults) - len(shown); n > 0 {
-			text += fmt.Sprintf("; and %d more", n)
-		}
-		out.Finding("weights_mismatch", text)
 	}
 	if result.ManifestSHA256 == nil {
-		out.Finding("replicas_differ", "the replicas do not hold the same files")
+		out.Finding("replicas_differ", "the replicas do not hold the same files: "+spelled(result.Differences()))
 	}
 	if result.Reference == nil {
 		out.Limit(stage.Limit("weights.no-reference"))

@@ -114,8 +114,8 @@ func TestReplicasThatDifferAreAFinding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(p.Findings) != 1 || p.Findings[0].Code != "replicas_differ" {
-		t.Errorf("findings %v, want replicas_differ", p.Findings)
+	if len(p.Findings) != 1 || p.Findings[0].Code != "replicas_differ" || !strings.Contains(p.Findings[0].Text, "config.json: a has ") {
+		t.Errorf("findings %v, want replicas_differ with the path and the replicas", p.Findings)
 	}
 	if p.Limits["weights.no-reference"] == "" {
 		t.Errorf("limitations %v lack weights.no-reference", p.Limits)

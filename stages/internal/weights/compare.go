@@ -43,9 +43,13 @@ type Replica struct {
 	Unexpected     []string      `json:"unexpected"`
 	Ignored        []string      `json:"ignored"`
 	Incomplete     []string      `json:"incomplete"`
+
+	reference *Manifest
 }
 
-// A Checked is a file beside what the reference says of it.
+// A Checked is a file beside what the reference says of it. Without a reference
+// nobody knows which of two replicas is right: Expected is null then, and OK says
+// that every replica has this file with these bytes.
 type Checked struct {
 	File
 	Expected *digest.Digest `json:"expected"`
@@ -57,7 +61,7 @@ type Checked struct {
 func Compare(name, root, dir string, s *Scan, reference *Manifest) (Replica, error) {
 	r := Replica{
 		Name: name, Root: root, ManifestSHA256: s.Manifest().Digest(),
-		Files: make([]Checked, len(s.Files)), Missing: slices.Clone(s.Dangling), Ignored: slices.Clone(s.Ignored),
+		Files: make([]Checked, len(s.Files)), Missing: slices.Clone(s.Dangling), Ignored: slices.Clone(s.Ignored), reference: reference,
 	}
 	found := make(map[string]bool, len(s.Files))
 	for i, f := range s.Files {
@@ -120,6 +124,10 @@ func (r Replica) Faults() []string {
 		}
 	}
 	for _, p := range r.Missing {
+		if r.ignores(p) {
+			out = append(out, fmt.Sprintf("%s is ignored, and %s lists it: narrow the pattern, or pin a manifest that was made with it", p, r.lister(p)))
+			continue
+		}
 		out = append(out, p+" is missing")
 	}
 	for _, p := range r.Unexpected {
@@ -129,6 +137,21 @@ func (r Replica) Faults() []string {
 		out = append(out, "incomplete: "+p)
 	}
 	return out
+}
+
+// ignores tells whether a path was left out, itself or with a folder above it.
+func (r Replica) ignores(p string) bool {
+	return slices.ContainsFunc(r.Ignored, func(i string) bool { return p == i || strings.HasPrefix(p, i+"/") })
+}
+
+// lister is what says that a path belongs to the checkpoint.
+func (r Replica) lister(p string) string {
+	if r.reference != nil {
+		if _, ok := r.reference.find(p); ok {
+			return "the manifest"
+		}
+	}
+	return "the checkpoint's own index"
 }
 
 func holdsWeights(p string) bool {
@@ -185,6 +208,8 @@ func Verify(replicas []Replica, reference *digest.Digest, bytes int64) Verificat
 	v.OK = v.OK && same
 	if same {
 		v.ManifestSHA256 = &replicas[0].ManifestSHA256
+	} else if reference == nil {
+		markUnlike(replicas)
 	}
 	return v
 }

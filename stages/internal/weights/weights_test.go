@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"anvil/pipeline/digest"
 )
 
@@ -124,6 +126,69 @@ func TestCompareNamesEveryFault(t *testing.T) {
 				t.Errorf("faults %q do not name %q", faults, tt.want)
 			}
 		})
+	}
+}
+
+// A file that is there and was left out is not missing: the pattern is at fault.
+func TestAnIgnoredFileThatBelongsIsToldApart(t *testing.T) {
+	reference := scan(t, write(t, whole)).Manifest()
+	dir := write(t, with(map[string]string{"b.safetensors": ""}))
+	r, err := Compare("local", "ckpt", dir, scan(t, dir, "*.json", "b.*", "sub"), &reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"b.safetensors is missing",
+		"config.json is ignored, and the manifest lists it: narrow the pattern, or pin a manifest that was made with it",
+		"sub/c.bin is ignored, and the manifest lists it: narrow the pattern, or pin a manifest that was made with it",
+	}
+	if diff := cmp.Diff(want, r.Faults()); diff != "" || r.OK() {
+		t.Errorf("OK %v, faults (-want +got):\n%s", r.OK(), diff)
+	}
+	index := write(t, with(map[string]string{"model.safetensors.index.json": `{"weight_map": {"x": "a.safetensors"}}`}))
+	if r, err = Compare("local", "ckpt", index, scan(t, index, "a.*"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(r.Faults(), "; "); !strings.HasPrefix(got, "a.safetensors is ignored, and the checkpoint's own index lists it") {
+		t.Errorf("faults %q", got)
+	}
+}
+
+// Without a reference nobody knows which replica is right, and everybody in
+// what they differ.
+func TestUnlikeReplicasNameEachPath(t *testing.T) {
+	aaba := digest.FromBytes([]byte("aaba")).String()
+	aaaa := digest.FromBytes([]byte("aaaa")).String()
+	var replicas []Replica
+	for _, name := range []string{"one", "two", "three"} {
+		files := whole
+		if name == "two" {
+			files = with(map[string]string{"a.safetensors": "aaba", "config.json": ""})
+		}
+		dir := write(t, files)
+		r, err := Compare(name, name, dir, scan(t, dir), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replicas = append(replicas, r)
+	}
+	v := Verify(replicas, nil, 0)
+	want := []string{
+		"a.safetensors: one and three have " + aaaa + ", two has " + aaba,
+		"config.json: one and three have " + digest.FromBytes([]byte("{}")).String() + ", two has none",
+	}
+	if diff := cmp.Diff(want, v.Differences()); diff != "" || v.OK || v.ManifestSHA256 != nil {
+		t.Errorf("ok %v, manifest %v, differences (-want +got):\n%s", v.OK, v.ManifestSHA256, diff)
+	}
+	for _, r := range v.Replicas {
+		for _, f := range r.Files {
+			if unlike := f.Path == "a.safetensors" || f.Path == "config.json"; f.OK == unlike || f.Expected != nil {
+				t.Errorf("%s of %s: ok %v, expected %v", f.Path, r.Name, f.OK, f.Expected)
+			}
+		}
+	}
+	if alike := Verify(replicas[:1], nil, 0); len(alike.Differences()) > 0 || !alike.OK && replicas[0].OK() {
+		t.Errorf("one replica: %q", alike.Differences())
 	}
 }
 

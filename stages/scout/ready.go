@@ -21,6 +21,8 @@ var errNotReady = errors.New("endpoint is not ready")
 // errStopped ends the waiting before its time.
 var errStopped = fmt.Errorf("%w: stopped waiting", errNotReady)
 
+const remedy = "is the server running at this address? (ready.timeout waits longer)"
+
 // firstWord is how long an endpoint that is not ready is waited for in silence.
 // The next words come after twice as long each.
 const firstWord = 1500 * time.Millisecond
@@ -35,7 +37,7 @@ type looked struct {
 // A vigil waits for an endpoint.
 type vigil struct {
 	prober   *prober
-	timeout  time.Duration
+	timeout  time.Duration // 0: as long as one probe takes
 	interval time.Duration
 	word     time.Duration   // in silence
 	say      func(why error) // that it is not ready yet, once in a while
@@ -44,13 +46,16 @@ type vigil struct {
 // wait asks until the endpoint answers as one that serves, or its time is up.
 // A health path that says 200 is enough, and where there is none, a list of
 // models that answers with anything but an overload or a server's error.
-// Whatever ends the waiting, its error says why the endpoint was not ready.
+// Whatever ends the waiting, its error says why the endpoint was not ready. Without
+// a time to wait one probe says it all.
 func (v vigil) wait(ctx context.Context, stop <-chan struct{}) (r readiness, err error) {
 	begun := time.Now()
 	word := time.NewTimer(v.word)
 	defer word.Stop()
-	over := time.NewTimer(v.timeout)
-	defer over.Stop()
+	var over <-chan time.Time
+	if v.timeout > 0 {
+		over = time.After(v.timeout)
+	}
 	probes, cancel := context.WithCancel(ctx)
 	defer cancel()
 	found, again := v.probe(probes), (<-chan time.Time)(nil)
@@ -66,13 +71,16 @@ func (v vigil) wait(ctx context.Context, stop <-chan struct{}) (r readiness, err
 			if ctx.Err() == nil {
 				err = l.err
 			}
+			if v.timeout == 0 {
+				return r, fmt.Errorf("%w after one probe: %w; %s", errNotReady, err, remedy)
+			}
 			found, again = nil, time.After(v.interval)
 		case <-again:
 			r.Probes++
 			found, again = v.probe(probes), nil
-		case <-over.C: // also while a probe hangs
+		case <-over: // also while a probe hangs
 			r.WaitedMS = float64(time.Since(begun)) / 1e6
-			return r, fmt.Errorf("%w after %s and %d probes: %w; is the server running at this address? (ready.timeout waits longer)", errNotReady, v.timeout, r.Probes, err)
+			return r, fmt.Errorf("%w after %s and %d probes: %w; %s", errNotReady, v.timeout, r.Probes, err, remedy)
 		case <-word.C:
 			v.say(err)
 			word.Reset(2 * time.Since(begun))

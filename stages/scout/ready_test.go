@@ -39,6 +39,36 @@ func TestReadyTimeoutHoldsWhileAProbeHangs(t *testing.T) {
 	}
 }
 
+// Without a time to wait an endpoint is asked once, and that is enough where it
+// is up.
+func TestATimeoutOfZeroIsOneProbe(t *testing.T) {
+	once := map[string]any{"requests": 1, "canary": "off", "ready": map[string]any{"timeout": "0s"}}
+	up := &fake{health: say(http.StatusOK, "ok"), chat: stream(hello, finish, "[DONE]")}
+	doc, _, err := run(t, kindtest.New(t, Kind, at(up.serve(t)), once))
+	if err != nil || doc.Ready.Probes != 1 || doc.Ready.Status != http.StatusOK {
+		t.Errorf("%v, ready %+v, want one probe", err, doc.Ready)
+	}
+	var asked atomic.Int64
+	loads := &fake{health: func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		say(503, "loading")(w, r)
+	}}
+	_, _, err = run(t, kindtest.New(t, Kind, at(loads.serve(t)), once))
+	if err == nil || !strings.Contains(err.Error(), "not ready after one probe: ") || !strings.Contains(err.Error(), "answered 503") || asked.Load() != 1 {
+		t.Errorf("error %v after %d probes", err, asked.Load())
+	}
+}
+
+// Probes without a pause would be a load of their own: thousands a second.
+func TestAnIntervalThatIsNoPauseIsAProblem(t *testing.T) {
+	for text, bad := range map[string]bool{"0s": true, "9ms": true, "10ms": false, "1m": false} {
+		_, problems := kindtest.New(t, Kind, nil, map[string]any{"ready": map[string]any{"interval": text}}).Resolve()
+		if (len(problems) == 1) != bad || bad && (problems[0].Pointer != "/ready/interval" || problems[0].Hint == "" || !strings.Contains(problems[0].Message, "must be at least 10ms, got "+text)) {
+			t.Errorf("%s: problems %+v", text, problems)
+		}
+	}
+}
+
 // Servers that know no path but the one that is measured answer 404, 405 or 501
 // to everything else: none of it says that they are not ready.
 func TestAServerThatLacksItsHealthPathIsReady(t *testing.T) {

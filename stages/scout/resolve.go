@@ -3,6 +3,7 @@ package scout
 import (
 	"fmt"
 	"maps"
+	"time"
 
 	"anvil/pipeline/stage"
 	"anvil/stages/internal/prompt"
@@ -12,6 +13,7 @@ import (
 // resolve sets the workload: the scout's own, whose prompts no measurement
 // sends, or the first prompts of the measure stage that same_as names.
 func resolve(r *stage.Resolution) {
+	settleReady(r)
 	sampling := map[string]any{}
 	if id, ok := r.With["same_as"].(string); ok {
 		sampling = sameAs(r, id)
@@ -20,6 +22,17 @@ func resolve(r *stage.Resolution) {
 	}
 	target.SettleSampling(r, sampling)
 	r.With["sampling"] = sampling
+}
+
+// leastInterval keeps the probes from being a load of their own.
+const leastInterval = 10 * time.Millisecond
+
+func settleReady(r *stage.Resolution) {
+	ready, _ := r.With["ready"].(map[string]any)
+	text, _ := ready["interval"].(string)
+	if d, err := time.ParseDuration(text); err == nil && d < leastInterval {
+		r.Problem("/ready/interval", fmt.Sprintf("must be at least %s, got %s: every probe is a request to the endpoint", leastInterval, text), "500ms is the default")
+	}
 }
 
 // sameAs takes what the measure stage sends, and how, and returns its sampling.

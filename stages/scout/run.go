@@ -1,6 +1,7 @@
 package scout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,8 +126,9 @@ func (s scout) reset(ctx context.Context, t *target.Target, interrupted bool) (b
 
 func (s scout) await(env stage.Env, p *prober) vigil {
 	timeout := s.Ready.Timeout.Std()
+	most := cmp.Or(timeout, probeLimit)
 	return vigil{prober: p, timeout: timeout, interval: s.Ready.Interval.Std(), word: firstWord, say: func(why error) {
-		env.Log.Warn().Msgf("endpoint %s is not ready yet: %s; waiting up to %s", s.Endpoint.Name, env.Secrets.Redact(why.Error()), timeout)
+		env.Log.Warn().Msgf("endpoint %s is not ready yet: %s; waiting up to %s", s.Endpoint.Name, env.Secrets.Redact(why.Error()), most)
 	}}
 }
 

@@ -199,7 +199,7 @@ func TestWaitsUntilTheEndpointIsReady(t *testing.T) {
 		},
 		chat: stream(hello, finish, "[DONE]"),
 	}
-	b := kindtest.New(t, Kind, at(f.serve(t)), map[string]any{"requests": 1, "canary": "off", "ready": map[string]any{"interval": "1ms"}})
+	b := kindtest.New(t, Kind, at(f.serve(t)), map[string]any{"requests": 1, "canary": "off", "ready": map[string]any{"interval": "10ms"}})
 	doc, _, err := run(t, b)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"strconv"
 
@@ -105,9 +106,31 @@ func resolveSize(r *stage.Resolution, pointer string, w map[string]any) {
 		r.Problem(pointer+"/context_tokens", problem, "")
 	}
 	shared, _ := w["shared_prefix_tokens"].(json.Number)
-	if n, _ := shared.Int64(); n > 0 && w["cache_mode"] == "unique" {
+	n, _ := shared.Int64()
+	switch least := size.least(); {
+	case n > 0 && w["cache_mode"] == "unique":
 		r.Problem(pointer+"/shared_prefix_tokens", "unique prompts share no prefix", "set cache_mode: shared")
+	case n > int64(least):
+		r.Problem(pointer+"/shared_prefix_tokens",
+			fmt.Sprintf("a prefix of %d tokens does not fit into prompts of %d: it is a part of context_tokens, and they would be longer than planned", n, least),
+			"set it to the smallest of context_tokens at most")
 	}
+}
+
+// least is the smallest size that can be drawn.
+func (s Size) least() int {
+	switch {
+	case len(s.Uniform) == 2:
+		return s.Uniform[0]
+	case len(s.Normal) == 4:
+		return int(math.Ceil(max(s.Normal[2], 1)))
+	}
+	for i, n := range s.tokens {
+		if s.total[i] > 0 {
+			return n
+		}
+	}
+	return s.Fixed
 }
 
 // resolveFile looks at the rows while the plan is read, so that a bad one is

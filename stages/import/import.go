@@ -82,6 +82,10 @@ func recognise(r *stage.Resolution, file string) {
 		r.With["schema"] = string(id)
 	case err == nil && said != string(id):
 		r.Problem("/schema", fmt.Sprintf("by its content the file is %s", id), "leave `schema` out")
+	case err != nil:
+		if why := contradicts(r, file, schemas.ID(said), err); why != nil {
+			r.Problem("/schema", fmt.Sprintf("the file is no %s: %v", said, why), "correct the file, or name what it is")
+		}
 	}
 }
 

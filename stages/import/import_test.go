@@ -123,7 +123,7 @@ func TestWhatAForeignRecordStatesIsCarried(t *testing.T) {
 }
 
 func TestASetBesideAForeignRecordIsNotRepeated(t *testing.T) {
-	const live = `{"limits": "late"}`
+	const live = `{"schema": "anvil.live-http-run/v1", "limits": "late"}`
 	with := map[string]any{"file": "run.json", "schema": "anvil.live-http-run/v1"}
 	p, err := bench(t, with, map[string]string{"run.json": live, "run.json.limitations.json": oneLimitation}).Run(t.Context())
 	if err != nil || len(p.Carried) != 1 || p.Limits["import.stated"] != "" {
@@ -144,12 +144,41 @@ func TestASchemaThatTheContentContradictsIsAProblem(t *testing.T) {
 	}
 }
 
+// What is published under a schema that anvil has is relied on as such; under
+// one that nobody here knows, anything may be.
+func TestAClaimIsHeldAgainstTheContent(t *testing.T) {
+	const row = `{"id": "a", "prompt": "p", "expected": "x"}` + "\n"
+	for name, tt := range map[string]struct{ schema, content, message string }{
+		"half a line":             {"anvil.attempts/v1", `{"a":`, "the file is no anvil.attempts/v1: "},
+		"nothing":                 {"anvil.record/v1", "", "the file is no anvil.record/v1: "},
+		"no JSON":                 {"anvil.measurement/v1", "hello", "the file is no anvil.measurement/v1: "},
+		"no row":                  {"anvil.grades/v1", `{"index": 0}`, "the file is no anvil.grades/v1: "},
+		"a record of others":      {"serving-cell-v1", `{"nothing": "known"}`, "the file is no serving-cell-v1: "},
+		"a document without one":  {"anvil.scout/v1", `{"ok": true}`, "the file is no anvil.scout/v1: "},
+		"limitations of nothing":  {"anvil.limitations/v1", `[{"code": 1}]`, "the file is no anvil.limitations/v1: /0"},
+		"limitations":             {"anvil.limitations/v1", oneLimitation, ""},
+		"limitations, many lines": {"anvil.limitations/v1", "[\n]\n", ""},
+		"rows of a dataset":       {"anvil.dataset/v1", row + row, ""},
+		"no rows of a dataset":    {"anvil.dataset/v1", `{"text": "a"}`, "the file is no anvil.dataset/v1: "},
+		"a schema nobody knows":   {"foo/v1", `{"a":`, ""},
+		"one of a later version":  {"anvil.replies/v1", `{"schema": "anvil.replies/v1"}`, ""},
+	} {
+		_, problems := bench(t, map[string]any{"file": "old.json", "schema": tt.schema}, map[string]string{"old.json": tt.content}).Resolve()
+		switch {
+		case tt.message == "" && len(problems) > 0:
+			t.Errorf("%s: %+v", name, problems)
+		case tt.message != "" && (len(problems) != 1 || problems[0].Pointer != "/schema" || !strings.HasPrefix(problems[0].Message, tt.message) || problems[0].Hint == ""):
+			t.Errorf("%s: %+v, want one at /schema with %q", name, problems, tt.message)
+		}
+	}
+}
+
 func TestABrokenSetIsAnErrorAndNotDropped(t *testing.T) {
 	for name, set := range map[string]string{"not JSON": "[", "no set": `["late"]`, "an unknown member": `[{"code": "a.b", "sev": "note"}]`} {
 		with := map[string]any{"file": "rows.jsonl", "schema": "anvil.grades/v1"}
-		b := bench(t, with, map[string]string{"rows.jsonl": "{}\n", "rows.jsonl.limitations.json": set})
-		if _, err := b.Run(context.Background()); err == nil {
-			t.Errorf("%s: accepted", name)
+		b := bench(t, with, map[string]string{"rows.jsonl": `{"schema": "anvil.grades/v1"}` + "\n", "rows.jsonl.limitations.json": set})
+		if _, err := b.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "rows.jsonl.limitations.json") {
+			t.Errorf("%s: %v, want an error that names the set", name, err)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/internal/disk"
@@ -20,14 +19,14 @@ const ClaimName = "claim.json"
 
 // A Claim is claim.json (anvil.claim/v1).
 type Claim struct {
-	Schema    string    `json:"schema"`
-	Token     string    `json:"token"`
-	Run       string    `json:"run"`
-	Stage     string    `json:"stage"`
-	Attempt   int       `json:"attempt"`
-	Host      string    `json:"host"`
-	PID       int       `json:"pid"`
-	ClaimedAt time.Time `json:"claimed_at"`
+	Schema    string     `json:"schema"`
+	Token     string     `json:"token"`
+	Run       string     `json:"run"`
+	Stage     string     `json:"stage"`
+	Attempt   int        `json:"attempt"`
+	Host      string     `json:"host"`
+	PID       int        `json:"pid"`
+	ClaimedAt stage.Time `json:"claimed_at"`
 
 	// What the attempt was told: all that enters its key, and "with" whole, with
 	// what is policy and cosmetic. Who decodes what a killed attempt left does it

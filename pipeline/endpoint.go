@@ -126,7 +126,7 @@ func lockFile(ctx context.Context, file, what string, me Holder, wait bool, wait
 	if !got {
 		busy := &BusyError{What: what, Holder: readHolder(file)}
 		if !busy.Holder.Since.IsZero() {
-			busy.Age = max(me.Since.Sub(busy.Holder.Since), 0)
+			busy.Age = max(me.Since.Sub(busy.Holder.Since.Time), 0)
 		}
 		if !wait {
 			return nil, busy

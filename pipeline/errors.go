@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"anvil/pipeline/digest"
+	"anvil/pipeline/stage"
 )
 
 // A BusyError says that another process holds what this run needs: exit code 8.
@@ -18,11 +19,11 @@ type BusyError struct {
 // A Holder is who holds a lock, as it wrote itself into the lock's file. All is
 // empty when the file says nothing: the holder has only just taken it.
 type Holder struct {
-	PID   int       `json:"pid"`
-	Host  string    `json:"host"`
-	Run   string    `json:"run,omitempty"`
-	Plan  string    `json:"plan,omitempty"`
-	Since time.Time `json:"since"`
+	PID   int        `json:"pid"`
+	Host  string     `json:"host"`
+	Run   string     `json:"run,omitempty"`
+	Plan  string     `json:"plan,omitempty"`
+	Since stage.Time `json:"since"`
 }
 
 // Error names what is held, by whom and for how long.

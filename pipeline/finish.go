@@ -255,7 +255,7 @@ func (e *execution) writePapers(ctx context.Context, r *Run) error {
 	m := prov.Manifest{
 		Schema: prov.ManifestSchema, Run: e.id, Tool: tool, Status: r.Status, Exit: r.Exit,
 		Plan:      prov.ManifestPlan{Name: e.plan.Name, Path: e.plan.File, SHA256: e.plan.Digest, ResolvedSHA256: e.plan.ResolvedDigest},
-		StartedAt: r.Started, FinishedAt: r.Finished, Files: files, JournalSHA256: e.folder.journal.Head(),
+		StartedAt: stage.Time{Time: r.Started}, FinishedAt: stage.Time{Time: r.Finished}, Files: files, JournalSHA256: e.folder.journal.Head(),
 		Limitations: prov.ManifestLimitations{Count: len(r.Limitations), SHA256: setSum},
 	}
 	if r.Base != "" {

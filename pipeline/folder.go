@@ -19,6 +19,7 @@ import (
 	"anvil/pipeline/event"
 	"anvil/pipeline/internal/disk"
 	"anvil/pipeline/prov"
+	"anvil/pipeline/stage"
 )
 
 // A folder is a run's own, locked by this process for as long as it is open.
@@ -56,7 +57,7 @@ func (e *execution) holder() Holder {
 	if err != nil {
 		host = "unknown"
 	}
-	return Holder{PID: os.Getpid(), Host: host, Run: e.id, Plan: e.plan.Name, Since: e.x.now()}
+	return Holder{PID: os.Getpid(), Host: host, Run: e.id, Plan: e.plan.Name, Since: stage.Time{Time: e.x.now()}}
 }
 
 // unborn begins the names of folders that are about to be runs: no reader takes
@@ -176,7 +177,7 @@ func (e *execution) beginJournal(d *disk.Disk) error {
 	}
 	me := e.holder()
 	err = journal.Append(prov.Line{
-		Event: prov.RunStarted, Run: e.id, Plan: e.plan.Name, Base: e.base.id(), Host: me.Host, PID: me.PID, Options: e.opt.asked(),
+		Event: prov.RunStarted, Run: e.id, Plan: e.plan.Name, Path: e.plan.File, Base: e.base.id(), Host: me.Host, PID: me.PID, Options: e.opt.asked(),
 	})
 	return errors.Join(err, journal.Close())
 }

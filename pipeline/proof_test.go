@@ -86,6 +86,27 @@ func TestCopiesOfAnEarlierAttemptAreNoFault(t *testing.T) {
 	l.verify(r)
 }
 
+func TestSomethingElseInPlaceOfAStatementIsNamed(t *testing.T) {
+	for _, place := range []string{"statement.json", "stages/a/1/statement.json"} {
+		for kind, put := range map[string]func(name string) error{
+			"folder": func(name string) error { return os.Mkdir(name, 0o755) },
+			"pipe":   func(name string) error { return syscall.Mkfifo(name, 0o644) },
+			"link":   func(name string) error { return os.Symlink("run.json", name) },
+		} {
+			l := newLab(t)
+			r := l.run(l.plan("a make"), Options{})
+			name := filepath.Join(r.Dir, place)
+			if err := errors.Join(os.Remove(name), put(name)); err != nil {
+				t.Fatal(err)
+			}
+			named := func(p prov.Problem) bool { return p.Code == prov.StatementMissing && p.Path == place }
+			if problems := l.problems(r); !slices.ContainsFunc(problems, named) {
+				t.Errorf("a %s as %s: problems %+v", kind, place, problems)
+			}
+		}
+	}
+}
+
 func TestAFolderInPlaceOfACopyIsNamed(t *testing.T) {
 	l := newLab(t)
 	r := l.run(l.plan("a make"), Options{})

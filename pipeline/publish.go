@@ -61,7 +61,7 @@ func (a *attempt) result(status prov.Status, failure error, outs []prov.Output, 
 	res := prov.Result{
 		Schema: prov.ResultSchema, Run: a.runID, Stage: a.n.ID, Kind: a.n.spec.Name, Contract: a.n.spec.Contract, Class: a.n.spec.Class,
 		Attempt: a.number, Status: status, Key: a.b.key, Config: a.n.KeyConfig, Salt: a.e.plan.Salt, Inputs: a.b.inputs,
-		Outputs: outs, Limitations: set, StartedAt: a.started, FinishedAt: a.e.x.now(), Findings: a.findings(),
+		Outputs: outs, Limitations: set, StartedAt: stage.Time{Time: a.started}, FinishedAt: stage.Time{Time: a.e.x.now()}, Findings: a.findings(),
 	}
 	if failure != nil {
 		coded := &codedError{codeOf(failure, CodeStage), failure}

@@ -120,7 +120,7 @@ func (e *execution) findResumed(ctx context.Context) (err error) {
 		return &BaseError{Base: r.ID, Reason: "its journal says nothing: it was killed before it began", Remedy: beginAnew}
 	}
 	first := chain.Lines[0]
-	e.began = first.At
+	e.began = first.At.Time
 	return e.adopt(ctx, first, chain.Lines)
 }
 

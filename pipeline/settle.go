@@ -186,7 +186,7 @@ func (e *execution) recoverLost(ctx context.Context, n *node, left leftover, c C
 	then := *n // its outcome is another attempt's
 	a := &attempt{
 		e: e, n: &then, folder: left.folder, runID: left.run, number: left.number, dir: left.dir,
-		token: c.Token, started: c.ClaimedAt,
+		token: c.Token, started: c.ClaimedAt.Time,
 	}
 	if err := a.recover(ctx, c); err != nil {
 		e.notRecovered(n, err)

@@ -225,6 +225,23 @@ func TestAKilledAttemptOfAnotherContractStaysLost(t *testing.T) {
 	l.verify(r)
 }
 
+func TestAKilledRunNamesItsPlan(t *testing.T) {
+	l, id := killedInMeasure(t)
+	r, err := prov.OpenRun(l.dir, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	m, err := r.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := killedPlan(l)
+	if want := (prov.ManifestPlan{Name: p.Name, Path: p.File, SHA256: p.Digest, ResolvedSHA256: p.ResolvedDigest}); m.Plan != want {
+		t.Errorf("plan %+v, want %+v", m.Plan, want)
+	}
+}
+
 // A dry run writes nothing, and yet says what a run would do.
 func TestADryRunSaysThatAKilledAttemptWouldServe(t *testing.T) {
 	l, id := killedInMeasure(t)

@@ -100,6 +100,9 @@ func (a *app) provenanceVerify(ctx context.Context, name string) error {
 			fmt.Fprintf(a.stdout, "  expected %s\n  found    %s\n", line(p.Expected), line(p.Found))
 		}
 	}
+	for _, p := range report.Notes {
+		fmt.Fprintf(a.stdout, "note: %s: %s\n", line(place(p)), line(p.Text))
+	}
 	if report.OK {
 		fmt.Fprintf(a.stdout, "ok, level %d: %s\n", report.Level, r.levelText(report.Level))
 	} else {
@@ -111,7 +114,7 @@ func (a *app) provenanceVerify(ctx context.Context, name string) error {
 // place says where a problem is: the file, else the artifact, else the run.
 func place(p prov.Problem) string {
 	switch {
-	case p.Code == prov.NotRederived && p.Name != "":
+	case (p.Code == prov.NotRederived || p.Code == prov.NotRederivable) && p.Name != "":
 		return p.Name // artifact and pointer
 	case p.Path != "":
 		return p.Path

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/prov"
@@ -22,9 +23,9 @@ func (r *rederiver) options() prov.VerifyOptions {
 	return prov.VerifyOptions{Rederive: r.again, Check: r.check}
 }
 
-func (r *rederiver) again(ctx context.Context, rec stage.Artifact, closure stage.Closure) (int, []prov.Problem, error) {
+func (r *rederiver) again(ctx context.Context, rec stage.Artifact, closure stage.Closure, beside []stage.Artifact) (int, []prov.Problem, error) {
 	r.asked = true
-	report, err := derive.Validate(ctx, rec, closure)
+	report, err := derive.Validate(ctx, rec, closure, beside...)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -32,6 +33,9 @@ func (r *rederiver) again(ctx context.Context, rec stage.Artifact, closure stage
 		r.seen = map[digest.Digest]bool{}
 	}
 	for a := range closure.All() {
+		r.seen[a.SHA256] = true
+	}
+	for _, a := range beside {
 		r.seen[a.SHA256] = true
 	}
 	return report.Level, problemsOf(rec, report.Problems), nil
@@ -51,8 +55,12 @@ func (r *rederiver) check(ctx context.Context, a stage.Artifact) (int, []prov.Pr
 func problemsOf(a stage.Artifact, found []record.ValidationProblem) []prov.Problem {
 	out := make([]prov.Problem, len(found))
 	for i, p := range found {
+		code := prov.NotRederived
+		if slices.Contains(derive.Unlooked(), p.Rule) {
+			code = prov.NotRederivable
+		}
 		out[i] = prov.Problem{
-			Code: prov.NotRederived, Stage: a.Stage, Name: p.Artifact + p.Pointer,
+			Code: code, Stage: a.Stage, Name: p.Artifact + p.Pointer,
 			Expected: oneLine(p.Computed), Found: oneLine(p.Stored), Text: p.Rule + ": " + p.Text,
 		}
 	}

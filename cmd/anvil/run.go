@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"anvil/pipeline/prov"
+	"anvil/pipeline/stage"
 )
 
 func newRunCommand(a *app) *cobra.Command {
@@ -82,11 +82,11 @@ func (a *app) openRun(name string) (*prov.Run, error) {
 	return run, nil
 }
 
-func took(from, to *time.Time) string {
+func took(from, to *stage.Time) string {
 	if from == nil || to == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%.1f s", to.Sub(*from).Seconds())
+	return fmt.Sprintf("%.1f s", to.Sub(from.Time).Seconds())
 }
 
 // size shows bytes as people read them.

@@ -39,7 +39,7 @@ func (a *app) showRun(ctx context.Context, s *store.Store, p *plan.Plan, run *pi
 		if err != nil {
 			fmt.Fprintf(a.stderr, "anvil: read the final record: %s\n", line(err.Error()))
 		} else {
-			writeRecordTable(a.stdout, final)
+			writeRecordTable(a.stdout, final, run.Limitations)
 			fmt.Fprintf(a.stdout, "\nrecord %s\n       %s\n", line(final.ID), line(run.Record.Path))
 		}
 	} else { // a record would hold the plan's own limitations

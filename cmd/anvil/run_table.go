@@ -25,8 +25,9 @@ const goodput = "goodput_per_s"
 const simulatedBanner = "\nSIMULATED: the engine is anvil's embedded simulator; no figure below describes hardware or a language model."
 
 // writeRecordTable shows what a final record says: per cell the accounting, the
-// correctness and the headline metrics, then every limitation.
-func writeRecordTable(w io.Writer, r *record.Final) {
+// correctness and the headline metrics, then every limitation: of the record, and
+// of what else the run published.
+func writeRecordTable(w io.Writer, r *record.Final, ofRun stage.LimitationSet) {
 	if r.EvidenceMode == "controlled" {
 		fmt.Fprintln(w, simulatedBanner)
 	}
@@ -36,7 +37,7 @@ func writeRecordTable(w io.Writer, r *record.Final) {
 	for _, c := range r.Cells {
 		writeCell(w, c)
 	}
-	writeLimitations(w, r.Limitations)
+	writeLimitations(w, r.Limitations.Union(ofRun))
 }
 
 // writeLimitations shows all of them: none is ever left out of a list.

@@ -60,13 +60,16 @@ type Record struct {
 	ID     string `json:"id"`
 }
 
-// MarshalJSON writes the event as one flat object.
+// MarshalJSON writes the event as one flat object. Its time always has nine
+// digits of nanoseconds; time.Time drops the zeros at the end.
 func (e Event) MarshalJSON() ([]byte, error) {
 	type plain Event // without this method
 	return json.Marshal(struct {
+		Event string `json:"event"`
+		At    string `json:"at"`
 		plain
 		*Finished
-	}{plain(e), e.Finished})
+	}{e.Event, e.At.UTC().Format("2006-01-02T15:04:05.000000000Z"), plain(e), e.Finished})
 }
 
 // A Sink takes events. Emit is called by one goroutine at a time and must not

@@ -47,7 +47,7 @@ func TestTheLastEventSaysNullWhereThereIsNoRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"event":"run.finished","at":"0001-01-01T00:00:00Z","run":"r","status":"ok","exit":0,"record":null,"limitations":0}`
+	want := `{"event":"run.finished","at":"0001-01-01T00:00:00.000000000Z","run":"r","status":"ok","exit":0,"record":null,"limitations":0}`
 	if string(raw) != want {
 		t.Errorf("got  %s\nwant %s", raw, want)
 	}

@@ -188,7 +188,7 @@ func (w *work) node(i int) {
 	res := prov.Result{
 		Run: run, Stage: n.id, Kind: n.kind, Contract: 1, Class: stage.Pure, Attempt: 1, Status: prov.OK,
 		Config: json.RawMessage(`{"of":"` + n.id + `"}`), Inputs: ins, Limitations: set,
-		StartedAt: began, FinishedAt: began.Add(time.Second),
+		StartedAt: stage.Time{Time: began}, FinishedAt: stage.Time{Time: began.Add(time.Second)},
 	}
 	own := set
 	if w.bp.document != nil {
@@ -267,7 +267,7 @@ func (w *work) publish(n node, res prov.Result, body, rows []byte) {
 func (w *work) finish() {
 	all := stage.LimitationSet(nil).Union(w.inRun...)
 	m := prov.Manifest{
-		Run: thisRun, Base: new(baseRun), Tool: tool, Status: prov.OK, StartedAt: began, FinishedAt: began.Add(2 * time.Second), Stages: w.mst,
+		Run: thisRun, Base: new(baseRun), Tool: tool, Status: prov.OK, StartedAt: stage.Time{Time: began}, FinishedAt: stage.Time{Time: began.Add(2 * time.Second)}, Stages: w.mst,
 		Plan: prov.ManifestPlan{
 			Name: "demo", Path: "plans/demo.yaml", SHA256: digest.FromBytes([]byte("name: demo\n")),
 			ResolvedSHA256: digest.FromBytes([]byte("{\"name\": \"demo\"}\n")),

@@ -11,6 +11,7 @@ import (
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/internal/disk"
+	"anvil/pipeline/stage"
 	"anvil/schemas"
 )
 
@@ -46,12 +47,13 @@ const (
 // A Line is one line of a journal. The journal sets Seq, At and Prev.
 type Line struct {
 	Seq   int64          `json:"seq"` // from 0
-	At    time.Time      `json:"at"`
+	At    stage.Time     `json:"at"`
 	Event string         `json:"event"`
 	Prev  *digest.Digest `json:"prev"` // of the previous line without its newline; null in the first
 
 	Run       string         `json:"run,omitempty"`
 	Plan      string         `json:"plan,omitempty"`
+	Path      string         `json:"path,omitempty"` // of the plan, as the user named it
 	Base      string         `json:"base,omitempty"`
 	Stage     string         `json:"stage,omitempty"`
 	Kind      string         `json:"kind,omitempty"`
@@ -139,7 +141,7 @@ func (j *Journal) Append(l Line) error {
 	if j.err != nil {
 		return j.err
 	}
-	l.Seq, l.At, l.Prev = j.seq, j.now().UTC(), j.head
+	l.Seq, l.At, l.Prev = j.seq, stage.Time{Time: j.now()}, j.head
 	b, err := json.Marshal(l)
 	if err != nil {
 		return fmt.Errorf("journal %s: %w", l.Event, err)

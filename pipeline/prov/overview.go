@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
-	"time"
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
@@ -19,8 +18,8 @@ type Overview struct {
 	Tool        *stage.Tool     `json:"tool"` // null while the run has no run.json
 	Status      Status          `json:"status"`
 	Exit        *int            `json:"exit"` // null while the run has no run.json
-	StartedAt   time.Time       `json:"started_at"`
-	FinishedAt  *time.Time      `json:"finished_at"` // null while the run has no run.json
+	StartedAt   stage.Time      `json:"started_at"`
+	FinishedAt  *stage.Time     `json:"finished_at"` // null while the run has no run.json
 	Stages      []OverviewStage `json:"stages"`
 	Record      *ManifestRecord `json:"record"`
 	Limitations OverviewLimits  `json:"limitations"`
@@ -44,8 +43,8 @@ type OverviewStage struct {
 type Attempt struct {
 	Attempt    int            `json:"attempt"`
 	Status     Status         `json:"status"` // lost while nothing says how it ended
-	StartedAt  time.Time      `json:"started_at"`
-	FinishedAt *time.Time     `json:"finished_at"`
+	StartedAt  stage.Time     `json:"started_at"`
+	FinishedAt *stage.Time    `json:"finished_at"`
 	Result     *digest.Digest `json:"result_sha256"`
 }
 

@@ -33,6 +33,11 @@ const (
 	LimitationDocument = "limitation.document"
 
 	NotRederived = "rederive.differs"
+
+	// NotRederivable is no fault: what a record stands on, or how it was made, is
+	// not here to be looked at, as of an imported one. It keeps the level below 3
+	// and stands among the notes.
+	NotRederivable = "rederive.absent"
 )
 
 // levelAfter is the level that a problem leaves at most.
@@ -51,15 +56,24 @@ func levelAfter(code string) int {
 }
 
 func (rep *Report) add(p Problem) {
+	if p.Code == NotRederivable {
+		rep.Notes = append(rep.Notes, p)
+		rep.Level = min(rep.Level, 2)
+		return
+	}
 	rep.Problems = append(rep.Problems, p)
 	rep.Level = min(rep.Level, levelAfter(p.Code))
 }
 
 // finish sorts the problems by place and drops what was said twice.
 func (rep *Report) finish() {
-	slices.SortStableFunc(rep.Problems, func(a, b Problem) int {
+	rep.Problems, rep.Notes = byPlace(rep.Problems), byPlace(rep.Notes)
+	rep.OK = len(rep.Problems) == 0
+}
+
+func byPlace(list []Problem) []Problem {
+	slices.SortStableFunc(list, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Text, b.Text))
 	})
-	rep.Problems = slices.Compact(rep.Problems)
-	rep.OK = len(rep.Problems) == 0
+	return slices.Compact(list)
 }

@@ -111,7 +111,7 @@ func EncodeResult(res Result) ([]byte, error) {
 	if res.Findings == nil {
 		res.Findings = []stage.Finding{}
 	}
-	res.StartedAt, res.FinishedAt = res.StartedAt.UTC(), res.FinishedAt.UTC()
+	res.StartedAt.Time, res.FinishedAt.Time = res.StartedAt.UTC(), res.FinishedAt.UTC()
 	return encode(res)
 }
 

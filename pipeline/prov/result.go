@@ -5,7 +5,6 @@ package prov
 
 import (
 	"encoding/json"
-	"time"
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
@@ -62,8 +61,8 @@ type Result struct {
 	Inputs      []Input             `json:"inputs"`
 	Outputs     []Output            `json:"outputs"`
 	Limitations stage.LimitationSet `json:"limitations"` // inputs' and raised: the set of every output
-	StartedAt   time.Time           `json:"started_at"`
-	FinishedAt  time.Time           `json:"finished_at"`
+	StartedAt   stage.Time          `json:"started_at"`
+	FinishedAt  stage.Time          `json:"finished_at"`
 	Findings    []stage.Finding     `json:"findings"`
 	Error       *ResultError        `json:"error"`
 }
@@ -110,8 +109,8 @@ type Manifest struct {
 	Tool          stage.Tool               `json:"tool"`
 	Status        Status                   `json:"status"`
 	Exit          int                      `json:"exit"`
-	StartedAt     time.Time                `json:"started_at"`
-	FinishedAt    time.Time                `json:"finished_at"`
+	StartedAt     stage.Time               `json:"started_at"`
+	FinishedAt    stage.Time               `json:"finished_at"`
 	Stages        []ManifestStage          `json:"stages"` // plan order
 	Files         map[string]digest.Digest `json:"files"`  // by path from the run's folder, every file but those of design.md 5
 	Record        *ManifestRecord          `json:"record"`

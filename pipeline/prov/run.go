@@ -21,6 +21,7 @@ import (
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/internal/disk"
+	"anvil/pipeline/stage"
 )
 
 // The files of a run's folder.
@@ -49,7 +50,7 @@ func EncodeManifest(m Manifest) ([]byte, error) {
 	if m.Files == nil {
 		m.Files = map[string]digest.Digest{}
 	}
-	m.StartedAt, m.FinishedAt = m.StartedAt.UTC(), m.FinishedAt.UTC()
+	m.StartedAt.Time, m.FinishedAt.Time = m.StartedAt.UTC(), m.FinishedAt.UTC()
 	return encode(m)
 }
 
@@ -285,7 +286,7 @@ func newestFirst(dir string, second time.Time, ids []string) []string {
 			continue
 		}
 		if l, ok := firstLine(folder, path.Join(id, JournalName)); ok {
-			began[id] = l.At
+			began[id] = l.At.Time
 		}
 	}
 	return slices.SortedFunc(slices.Values(ids), func(a, b string) int {
@@ -310,13 +311,13 @@ func firstLine(root *os.Root, journal string) (Line, bool) {
 
 // A Summary is one line of `run list --json`.
 type Summary struct {
-	Run        string     `json:"run"`
-	Plan       string     `json:"plan"`
-	Base       *string    `json:"base"`
-	Status     string     `json:"status"` // of run.json; "unfinished" without one
-	StartedAt  *time.Time `json:"started_at"`
-	FinishedAt *time.Time `json:"finished_at"` // null while there is no run.json
-	Size       int64      `json:"size"`        // bytes of all files in the run's folder
+	Run        string      `json:"run"`
+	Plan       string      `json:"plan"`
+	Base       *string     `json:"base"`
+	Status     string      `json:"status"` // of run.json; "unfinished" without one
+	StartedAt  *stage.Time `json:"started_at"`
+	FinishedAt *stage.Time `json:"finished_at"` // null while there is no run.json
+	Size       int64       `json:"size"`        // bytes of all files in the run's folder
 }
 
 // Unfinished is the status of a run that has no run.json.
@@ -340,7 +341,7 @@ func ListRuns(workspace string) ([]Summary, error) {
 
 func summarize(dir string) Summary {
 	plan, began, _ := SplitRunID(filepath.Base(dir))
-	s := Summary{Run: filepath.Base(dir), Plan: plan, Status: string(Unfinished), StartedAt: &began}
+	s := Summary{Run: filepath.Base(dir), Plan: plan, Status: string(Unfinished), StartedAt: &stage.Time{Time: began}}
 	r, err := openDir(dir)
 	if err != nil {
 		s.Status = unreadable

@@ -1,9 +1,15 @@
 package prov
 
-import "fmt"
+import (
+	"fmt"
 
-// State returns run.json, or what the journal knows of a run that has none: its
-// status is then Unfinished and its times, tool and files are empty.
+	"anvil/pipeline/digest"
+	"anvil/pipeline/stage"
+)
+
+// State returns run.json, or what the journal and the plan's files tell of a run
+// that has none: its status is then Unfinished and its end, tool and files are
+// empty.
 func (r *Run) State() (*Manifest, error) {
 	if r.Broken != nil {
 		return nil, fmt.Errorf("run %s: %w", r.ID, r.Broken)
@@ -15,17 +21,23 @@ func (r *Run) State() (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fromJournal(r.ID, chain.Lines), nil
+	m := fromJournal(r.ID, chain.Lines)
+	for name, d := range map[string]*digest.Digest{PlanName: &m.Plan.SHA256, ResolvedPlanName: &m.Plan.ResolvedSHA256} {
+		if raw, err := r.ReadFile(name); err == nil {
+			*d = digest.FromBytes(raw)
+		}
+	}
+	return m, nil
 }
 
 func fromJournal(id string, lines []Line) *Manifest {
 	plan, began, _ := SplitRunID(id)
-	m := &Manifest{Schema: ManifestSchema, Run: id, Status: Unfinished, StartedAt: began, Stages: []ManifestStage{}}
+	m := &Manifest{Schema: ManifestSchema, Run: id, Status: Unfinished, StartedAt: stage.Time{Time: began}, Stages: []ManifestStage{}}
 	m.Plan.Name = plan
 	at := map[string]int{}
 	for i, l := range lines {
 		if i == 0 {
-			m.StartedAt = l.At
+			m.StartedAt, m.Plan.Path = l.At, l.Path
 			if l.Base != "" {
 				m.Base = &l.Base
 			}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"time"
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
@@ -75,9 +74,9 @@ type Builder struct {
 
 // Metadata identify the execution.
 type Metadata struct {
-	InvocationID string    `json:"invocationId"` //nolint:tagliatelle
-	StartedOn    time.Time `json:"startedOn"`    //nolint:tagliatelle
-	FinishedOn   time.Time `json:"finishedOn"`   //nolint:tagliatelle
+	InvocationID string     `json:"invocationId"` //nolint:tagliatelle
+	StartedOn    stage.Time `json:"startedOn"`    //nolint:tagliatelle
+	FinishedOn   stage.Time `json:"finishedOn"`   //nolint:tagliatelle
 }
 
 // Encode writes the statement: the same statement gives the same bytes.

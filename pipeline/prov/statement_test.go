@@ -138,7 +138,7 @@ func compareBindings(t *testing.T, ours prov.Statement, s *intotov1.Statement, s
 		t.Errorf("got build definition %v, want %+v", def, want)
 	}
 	meta := slsa.GetRunDetails().GetMetadata()
-	if !meta.GetStartedOn().AsTime().Equal(ours.Predicate.RunDetails.Metadata.StartedOn) || meta.GetInvocationId() != ours.Predicate.RunDetails.Metadata.InvocationID {
+	if !meta.GetStartedOn().AsTime().Equal(ours.Predicate.RunDetails.Metadata.StartedOn.Time) || meta.GetInvocationId() != ours.Predicate.RunDetails.Metadata.InvocationID {
 		t.Errorf("got metadata %v, want %+v", meta, ours.Predicate.RunDetails.Metadata)
 	}
 	if b := slsa.GetRunDetails().GetBuilder(); b.GetId() != "urn:anvil:builder:local" || b.GetVersion()["anvil"] != tool.Version {

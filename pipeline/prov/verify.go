@@ -35,6 +35,7 @@ type Report struct {
 	OK       bool      `json:"ok"`
 	Level    int       `json:"level"` // 0 unreadable, 1 intact, 2 consistent, 3 re-derived
 	Problems []Problem `json:"problems"`
+	Notes    []Problem `json:"notes"` // why nothing is wrong and the level is yet not higher
 }
 
 // VerifyOptions are what Verify cannot know by itself.
@@ -53,10 +54,10 @@ type VerifyOptions struct {
 // left empty. It may pass over one that a record was derived from before.
 type CheckFunc func(ctx context.Context, a stage.Artifact) (level int, problems []Problem, err error)
 
-// A RederiveFunc computes a record again from what it stands on: level 3 when
-// everything is equal, less with the problems; stage, name and path of a
-// problem may be left empty.
-type RederiveFunc func(ctx context.Context, record stage.Artifact, closure stage.Closure) (level int, problems []Problem, err error)
+// A RederiveFunc computes a record again from what it stands on, and what its
+// stage published beside it: level 3 when everything is equal, less with the
+// problems; stage, name and path of a problem may be left empty.
+type RederiveFunc func(ctx context.Context, record stage.Artifact, closure stage.Closure, beside []stage.Artifact) (level int, problems []Problem, err error)
 
 // RecordSchema is the schema of what is derived again.
 const RecordSchema = "anvil.record/v1"
@@ -67,7 +68,7 @@ const RecordSchema = "anvil.record/v1"
 // in the report; an error is for what kept Verify from looking.
 func Verify(ctx context.Context, run *Run, vault Vault, opt VerifyOptions) (*Report, error) {
 	v := &verifier{
-		run: run, vault: vault, r: NewReader(vault), report: Report{Level: 3, Problems: []Problem{}},
+		run: run, vault: vault, r: NewReader(vault), report: Report{Level: 3, Problems: []Problem{}, Notes: []Problem{}},
 		objects: map[digest.Digest]object{}, results: map[digest.Digest]*Result{}, followed: map[digest.Digest]bool{}, changed: map[string]bool{},
 	}
 	if err := v.verify(ctx, opt); err != nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"anvil/pipeline/digest"
+	"anvil/pipeline/internal/disk"
 	"anvil/pipeline/stage"
 )
 
@@ -81,12 +82,8 @@ func (v *verifier) statement(resultName, statementName string) error {
 	if err != nil {
 		return err
 	}
-	got, err := v.run.ReadFile(statementName)
-	if errors.Is(err, fs.ErrNotExist) {
-		v.file(StatementMissing, statementName, "", "", "a result has no statement beside it")
-		return nil
-	}
-	if err != nil {
+	got, ok, err := v.statementFile(statementName, "a result has no statement beside it")
+	if !ok {
 		return err
 	}
 	tool, err := toolOf(got)
@@ -109,6 +106,23 @@ func (v *verifier) statement(resultName, statementName string) error {
 	return nil
 }
 
+// statementFile reads a statement; one that is missing, or that something else
+// stands in place of, is a problem.
+func (v *verifier) statementFile(name, missing string) (text []byte, ok bool, err error) {
+	text, err = v.run.ReadFile(name)
+	switch {
+	case err == nil:
+		return text, true, nil
+	case errors.Is(err, fs.ErrNotExist):
+		v.file(StatementMissing, name, "", "", missing)
+		return nil, false, nil
+	case errors.Is(err, disk.ErrIrregular):
+		v.file(StatementMissing, name, "", "", missing+": what stands there is no regular file")
+		return nil, false, nil
+	}
+	return nil, false, err
+}
+
 // toolOf reads from a statement who made it.
 func toolOf(statement []byte) (stage.Tool, error) {
 	var s Statement
@@ -128,12 +142,8 @@ func (v *verifier) runStatement(ctx context.Context) error {
 	if v.run.Manifest == nil {
 		return nil
 	}
-	got, err := v.run.ReadFile(StatementName)
-	if errors.Is(err, fs.ErrNotExist) {
-		v.file(StatementMissing, StatementName, "", "", "the run has no statement")
-		return nil
-	}
-	if err != nil {
+	got, ok, err := v.statementFile(StatementName, "the run has no statement")
+	if !ok {
 		return err
 	}
 	actual := digest.FromBytes(v.run.manifest)

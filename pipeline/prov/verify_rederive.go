@@ -10,7 +10,7 @@ import (
 
 // rederive computes every record that the run published again.
 func (v *verifier) rederive(ctx context.Context, again RederiveFunc) error {
-	return v.eachPublished(ctx, func(id string, o Output, from *From) error {
+	return v.eachPublished(ctx, func(id string, o Output, from *From, outputs []Output) error {
 		if o.Schema != RecordSchema {
 			return nil
 		}
@@ -23,7 +23,13 @@ func (v *verifier) rederive(ctx context.Context, again RederiveFunc) error {
 		if err != nil {
 			return err
 		}
-		level, problems, err := again(ctx, record, closure)
+		var beside []stage.Artifact
+		for _, other := range outputs {
+			if other.SHA256 != o.SHA256 {
+				beside = append(beside, v.artifact(ctx, id, other, from))
+			}
+		}
+		level, problems, err := again(ctx, record, closure, beside)
 		if err != nil {
 			return fmt.Errorf("derive %s/%s again: %w", id, o.Name, err)
 		}
@@ -37,7 +43,7 @@ func (v *verifier) checkOthers(ctx context.Context, check CheckFunc) error {
 	if check == nil {
 		return nil
 	}
-	return v.eachPublished(ctx, func(id string, o Output, from *From) error {
+	return v.eachPublished(ctx, func(id string, o Output, from *From, _ []Output) error {
 		if o.Schema == RecordSchema {
 			return nil
 		}
@@ -50,8 +56,9 @@ func (v *verifier) checkOthers(ctx context.Context, check CheckFunc) error {
 	})
 }
 
-// eachPublished visits every artifact that the run published once.
-func (v *verifier) eachPublished(ctx context.Context, visit func(id string, o Output, from *From) error) error {
+// eachPublished visits every artifact that the run published once, with all that
+// its stage did.
+func (v *verifier) eachPublished(ctx context.Context, visit func(id string, o Output, from *From, outputs []Output) error) error {
 	done := map[digest.Digest]bool{}
 	for _, st := range v.m.Stages {
 		if st.ResultSHA256 == nil {
@@ -67,7 +74,7 @@ func (v *verifier) eachPublished(ctx context.Context, visit func(id string, o Ou
 				continue
 			}
 			done[o.SHA256] = true
-			if err := visit(st.ID, o, &From{Run: res.Run, Stage: res.Stage, Name: o.Name, Result: *st.ResultSHA256}); err != nil {
+			if err := visit(st.ID, o, &From{Run: res.Run, Stage: res.Stage, Name: o.Name, Result: *st.ResultSHA256}, outputs); err != nil {
 				return err
 			}
 		}

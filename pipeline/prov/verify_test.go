@@ -186,7 +186,10 @@ func TestVerifyDerivesEveryRecordAgain(t *testing.T) {
 	ctx := t.Context()
 	calls := 0
 	again := func(level int, problems ...prov.Problem) prov.RederiveFunc {
-		return func(_ context.Context, record stage.Artifact, c stage.Closure) (int, []prov.Problem, error) {
+		return func(_ context.Context, record stage.Artifact, c stage.Closure, beside []stage.Artifact) (int, []prov.Problem, error) {
+			if len(beside) != 1 || beside[0].Stage != "summarize" || beside[0].SHA256 == record.SHA256 {
+				t.Errorf("beside the record stand %v, want what its stage published too", beside)
+			}
 			calls++
 			if record.Stage != "summarize" || len(members(c)) != 5 || len(record.LimitationSet()) != 5 {
 				t.Errorf("got %s with closure %v and %d limitations", record.Stage, members(c), len(record.LimitationSet()))
@@ -228,7 +231,7 @@ func TestVerifyChecksWhatIsNoRecord(t *testing.T) {
 	b := build(t, bp)
 	var seen []string
 	rep, err := prov.Verify(t.Context(), b.open(t), b.store, prov.VerifyOptions{
-		Rederive: func(context.Context, stage.Artifact, stage.Closure) (int, []prov.Problem, error) { return 3, nil, nil },
+		Rederive: func(context.Context, stage.Artifact, stage.Closure, []stage.Artifact) (int, []prov.Problem, error) { return 3, nil, nil },
 		Check: func(_ context.Context, a stage.Artifact) (int, []prov.Problem, error) {
 			seen = append(seen, a.Stage+" "+string(a.Schema))
 			if a.Stage == "measure" {

@@ -231,7 +231,9 @@ func TestVerifyChecksWhatIsNoRecord(t *testing.T) {
 	b := build(t, bp)
 	var seen []string
 	rep, err := prov.Verify(t.Context(), b.open(t), b.store, prov.VerifyOptions{
-		Rederive: func(context.Context, stage.Artifact, stage.Closure, []stage.Artifact) (int, []prov.Problem, error) { return 3, nil, nil },
+		Rederive: func(context.Context, stage.Artifact, stage.Closure, []stage.Artifact) (int, []prov.Problem, error) {
+			return 3, nil, nil
+		},
 		Check: func(_ context.Context, a stage.Artifact) (int, []prov.Problem, error) {
 			seen = append(seen, a.Stage+" "+string(a.Schema))
 			if a.Stage == "measure" {

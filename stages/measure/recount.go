@@ -32,10 +32,7 @@ type recount struct {
 	found record.TokenCounts
 }
 
-var (
-	errRecountOver = errors.New("counting ended after " + recountLimit.String())
-	errNoTokenizer = errors.New("the endpoint offers no /tokenize")
-)
+var errRecountOver = errors.New("counting ended after " + recountLimit.String())
 
 // recount begins to count for a phase that ended by itself.
 func (m measure) recount(ctx context.Context, env stage.Env, t *target.Target, p phase) *recount {
@@ -56,19 +53,17 @@ func (m measure) recount(ctx context.Context, env stage.Env, t *target.Target, p
 	asker := t.Asker()
 	c.close = func() { stop(); cancel(); asker.Close() }
 	c.ask = func(text string) (int, bool) {
-		n, ok := asker.Tokens(ctx, text)
+		n, err := asker.Tokens(ctx, text)
 		switch cause := context.Cause(ctx); {
-		case ok:
+		case err == nil:
 		case errors.Is(cause, errRecountOver):
 			c.stop(cause.Error())
 		case cause != nil:
 			c.stop("the stage was interrupted")
-		case c.found.Counted > 0:
-			c.stop("the tokenizer gave no count for a text")
 		default:
-			c.stop(errNoTokenizer.Error())
+			c.stop(err.Error())
 		}
-		return n, ok
+		return n, err == nil
 	}
 	return c
 }

@@ -85,23 +85,30 @@ func TestTheTokenizerCountsEachTextOnce(t *testing.T) {
 // What is not counted is null, with its reason, and costs one question at most.
 func TestTextsThatAreNotCountedHaveAReason(t *testing.T) {
 	var asked atomic.Int64
-	refuse := func(w http.ResponseWriter, _ *http.Request) {
-		asked.Add(1)
-		w.WriteHeader(http.StatusNotFound)
+	answer := func(status int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}
 	}
 	for _, tt := range []struct {
 		name     string
 		endpoint map[string]any
 		with     map[string]any
+		tokenize http.HandlerFunc
 		want     string
 		asked    int64
 	}{
-		{"no tokenizer", nil, nil, "offers no /tokenize", 1},
-		{"no engine", map[string]any{"engine": "none"}, nil, "no engine to ask", 0},
-		{"no text", nil, map[string]any{"store_text": false}, "no text is stored", 0},
+		{"no tokenizer", nil, nil, answer(404, ""), "offers no /tokenize", 1},
+		{"a broken one", nil, nil, answer(500, "no"), "/tokenize answers with status 500", 1},
+		{"an absurd one", nil, nil, answer(200, `{"count": 99}`), "/tokenize counts 99 tokens in a text of 1 bytes", 1},
+		{"another's", nil, nil, answer(200, "<html>"), "no JSON object", 1},
+		{"no engine", map[string]any{"engine": "none"}, nil, answer(404, ""), "no engine to ask", 0},
+		{"no text", nil, map[string]any{"store_text": false}, answer(404, ""), "no text is stored", 0},
 	} {
 		asked.Store(0)
-		s := serverWith(t, map[string]http.HandlerFunc{"/v1/chat/completions": answering(delta("a"), usage(1, 0)), "POST /tokenize": refuse})
+		s := serverWith(t, map[string]http.HandlerFunc{"/v1/chat/completions": answering(delta("a"), usage(1, 0)), "POST /tokenize": tt.tokenize})
 		endpoint := map[string]any{"base_url": s.URL + "/v1", "sim": nil}
 		with := map[string]any{"load": closed(1, 4), "max_tokens": 8}
 		maps.Copy(endpoint, tt.endpoint)

@@ -162,7 +162,7 @@ const (
 // learn asks the engine's own tokenizer how long its tokens are.
 func (d *document) learn(ctx context.Context, a *target.Asker) {
 	sample := prompt.Sample()
-	if n, ok := a.Tokens(ctx, sample); ok {
+	if n, err := a.Tokens(ctx, sample); err == nil {
 		ratio, from := float64(len(sample))/float64(n), fromTokenize
 		d.BytesPerToken, d.TokensFrom = &ratio, &from
 	}

@@ -40,8 +40,7 @@ type fake struct {
 	health, models, version, chat http.HandlerFunc
 }
 
-func (f *fake) serve(t *testing.T) string {
-	t.Helper()
+func (f *fake) mux() *http.ServeMux {
 	mux := http.NewServeMux()
 	for path, h := range map[string]http.HandlerFunc{
 		"/health": f.health, "/v1/models": f.models, "/version": f.version, "/v1/chat/completions": f.chat,
@@ -50,7 +49,12 @@ func (f *fake) serve(t *testing.T) string {
 			mux.HandleFunc(path, h)
 		}
 	}
-	s := httptest.NewServer(mux)
+	return mux
+}
+
+func (f *fake) serve(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(f.mux())
 	t.Cleanup(s.Close)
 	return s.URL + "/v1"
 }

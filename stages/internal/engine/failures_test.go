@@ -304,6 +304,20 @@ func TestNMVLLM142TextIsNeverDoubled(t *testing.T) {
 	}
 }
 
+// A token that begins with the one before is no whole so far.
+func TestTokensThatBeginAlikeAreAllKept(t *testing.T) {
+	p := protocolFor(t, "generate-sse", true)
+	for want, events := range map[string][]string{
+		"110":    {`{"token":{"text":"1"}}`, `{"token":{"text":"10"}}`},
+		"\n\n\n": {`{"token":"\n"}`, `{"token":"\n\n"}`},
+		"aab":    {"a", "ab"},
+	} {
+		if a := decode(p, streamHead(), chat(events...)); a.Content != want || a.Outcome != record.OutcomeOK {
+			t.Errorf("%q: got %s, %q, want %q", events, a.Outcome, a.Content, want)
+		}
+	}
+}
+
 func TestEndpoints497ABadFrameKeepsItsNeighbours(t *testing.T) {
 	a := answerOf(t, raw(1, string(chat(text("good ")))+"data: {\"choices\": [{]}\n\n"+string(chat(text("too"), finish("stop"), done))))
 	wantOutcome(t, a, record.OutcomeMalformed)

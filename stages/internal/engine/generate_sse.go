@@ -39,12 +39,17 @@ func (generateSSE) event(r *reading, name, data []byte) {
 		r.failRawOr(v, valid, data)
 	case !valid || v.Kind() != jsonview.Object:
 		if string(name) != "done" {
-			r.contentPiece(data)
+			r.contentText(data)
 		}
 	case isError(v.Get("error")):
 		r.failWith(v.Get("error"))
 	default:
-		r.contentPiece(r.text(generatedText(v)))
+		text, isToken := generatedText(v)
+		if isToken {
+			r.contentText(r.text(text))
+		} else {
+			r.contentPiece(r.text(text)) // may be all so far (nm-vllm #142)
+		}
 	}
 }
 
@@ -59,16 +64,16 @@ func (r *reading) failRawOr(v value, valid bool, data []byte) {
 	r.failWith(v)
 }
 
-// generatedText finds the text in an object.
-func generatedText(v value) value {
+// generatedText finds the text in an object, and tells whether it is a token's.
+func generatedText(v value) (text value, isToken bool) {
 	if text := v.Get("text"); text.Kind() == jsonview.String {
-		return text
+		return text, false
 	}
 	token := v.Get("token")
 	if token.Kind() == jsonview.Object {
-		return token.Get("text")
+		return token.Get("text"), true
 	}
-	return token
+	return token, true
 }
 
 func (generateSSE) body(r *reading, data []byte) {
@@ -78,7 +83,7 @@ func (generateSSE) body(r *reading, data []byte) {
 	if !ok {
 		return
 	}
-	text := generatedText(v)
+	text, _ := generatedText(v)
 	if text.Kind() != jsonview.String {
 		r.malformed("body holds no text", data)
 		return

@@ -168,6 +168,19 @@ func (r *reading) contentPiece(text []byte) {
 	}
 }
 
+// contentText adds text that is a piece by the name it comes under: tokens that
+// happen to begin with the one before are no whole so far.
+func (r *reading) contentText(text []byte) {
+	if len(text) == 0 {
+		return
+	}
+	r.out |= outContent
+	if c := r.choice(0); c != nil {
+		c.piece.others = true
+		c.content = append(c.content, text...)
+	}
+}
+
 // text decodes a string into the reading's scratch space; it is valid until the
 // next text.
 func (r *reading) text(v value) []byte {

@@ -116,11 +116,16 @@ func (u usage) believe(p plausible) record.Usage {
 	if out.Output, why = accept(u.last.output, p.output); why != "" {
 		out = withReason(out, "output tokens: "+why)
 	}
-	out.Reasoning = p.part(u.last.reasoning, out.Output)
-	if out.Reasoning != nil && *out.Reasoning == 0 && p.reasoned {
-		out.Reasoning = nil // it says that it did not think, and it did
+	if out.Reasoning, why = part(u.last.reasoning, out.Output, "the output"); why != "" {
+		out = withReason(out, "reasoning tokens: "+why)
 	}
-	out.Cached = p.part(u.last.cached, out.Input)
+	if out.Reasoning != nil && *out.Reasoning == 0 && p.reasoned {
+		out.Reasoning = nil
+		out = withReason(out, "reasoning tokens: zero for an answer that reasons")
+	}
+	if out.Cached, why = part(u.last.cached, out.Input, "the input"); why != "" {
+		out = withReason(out, "cached tokens: "+why)
+	}
 	return out
 }
 
@@ -173,10 +178,18 @@ func (p plausible) output(n int64) string {
 	return ""
 }
 
-// part is a count that is part of another one.
-func (p plausible) part(t tally, whole *int64) *int64 {
-	if !t.have || t.why != "" || t.n > absurdInput || (whole != nil && t.n > *whole) {
-		return nil
+// part is a count that is part of another one, or what speaks against it; most
+// servers do not state it, which needs no reason.
+func part(t tally, whole *int64, of string) (n *int64, why string) {
+	switch {
+	case t.why != "":
+		return nil, t.why
+	case !t.have:
+		return nil, ""
+	case t.n > absurdInput:
+		return nil, "absurd"
+	case whole != nil && t.n > *whole:
+		return nil, "more than " + of
 	}
-	return &t.n
+	return &t.n, ""
 }

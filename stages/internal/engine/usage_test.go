@@ -48,11 +48,15 @@ func TestUsageIsBelievedOrUnknown(t *testing.T) {
 		},
 		"parts above their wholes": {
 			[]string{text("a"), end, `{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":48},"completion_tokens_details":{"reasoning_tokens":7}}}`},
-			"5/2/?/? final",
+			"5/2/?/? final (reasoning tokens: more than the output; cached tokens: more than the input)",
 		},
 		"no reasoning where there was": {
 			[]string{delta(`"reasoning":"hm"`), text("a"), end, `{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":2,"completion_tokens_details":{"reasoning_tokens":0}}}`},
-			"5/2/?/? final",
+			"5/2/?/? final (reasoning tokens: zero for an answer that reasons)",
+		},
+		"a part below zero": {
+			[]string{text("a"), end, `{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":2,"completion_tokens_details":{"reasoning_tokens":-5}}}`},
+			"5/2/?/? final (reasoning tokens: negative)",
 		},
 		"other names": {
 			[]string{text("a"), end, `{"choices":[],"usage":{"prompt_tokens":50,"completion_tokens":20,"reasoning_tokens":7,"prompt_cache_hit_tokens":3}}`},

@@ -52,7 +52,7 @@ var explained = map[string]string{
 		{"id": "e", "type": "choice"}, {"id": "f", "type": "number", "value": 1}, {"id": "g", "type": "json", "schema": "a.json"}, {"id": "h", "type": "evidence_fields"}]`),
 	"more graders": graded(`"dataset": "a.jsonl", "reducer": "pass_at_k", "k": 1, "graders": [{"id": "a", "type": "equals", "extract": {"regex": "x(y)", "group": 1}}, {"id": "b", "type": "contains", "all": ["x"]}, {"id": "g", "type": "json", "pointers": {"/p": 1}},
 		{"id": "i", "type": "tool_call", "name": "x"}, {"id": "j", "type": "finish_reason", "in": ["stop"]}, {"id": "k", "type": "length", "min": 1, "max": 9}, {"id": "l", "type": "words", "requested": 3},
-		{"id": "m", "type": "latency", "metric": "ttft_ms", "at_most": 9}, {"id": "n", "type": "at_least", "n": 1, "of": [{"id": "o", "type": "equals", "value": "x"}, {"id": "p", "type": "equals", "extract": {"regex": "x(y)"}}]}]`),
+		{"id": "m", "type": "latency", "metric": "ttft_ms", "at_most": 9}, {"id": "n", "type": "at_least", "n": 1, "of": [{"id": "o", "type": "equals", "value": "x"}, {"id": "p", "type": "equals", "extract": {"regex": "x(y)"}}, {"id": "q", "type": "equals", "extract": {"last_line": true}}]}]`),
 	"summary": `{"endpoints": {"t": {}}, "stages": [
 		{"id": "measure", "uses": "measure", "with": {"endpoint": "t", "load": {"mode": "closed", "concurrency": 1, "requests": 4}}},
 		{"id": "sum", "uses": "summarize", "needs": ["measure"], "with": {"serving_cell": {"public_id": "a", "suite_version": "b"}, "derived_summary": {"cache_caveat": "c"}, "objectives": {}}},
@@ -172,7 +172,7 @@ func newChanger(t *testing.T, source string, tried map[string]bool) *changer {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range map[string]string{
-		"a.jsonl": `{"id": "a", "prompt": "one", "expected": "x"}`, "b.jsonl": `{"id": "b", "prompt": "two", "expected": "y"}`, "c.jsonl": `{"input": [{"role": "user", "content": "three"}], "ideal": "z"}`, "a.csv": "time,at,Timestamp\n1,1,1\n2,3,4\n", "b.csv": "time\n1\n3\n", "a.json": `{}`, "b.json": `{"type": "object"}`,
+		"a.jsonl": `{"id": "a", "prompt": "one", "expected": "x"}`, "b.jsonl": `{"id": "a", "prompt": "two", "expected": "y"}`, "c.jsonl": `{"input": [{"role": "user", "content": "three"}], "ideal": "z"}`, "a.csv": "time,at,Timestamp\n1,1,1\n2,3,4\n", "b.csv": "time\n1\n3\n", "a.json": `{}`, "b.json": `{"type": "object"}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content+"\n"), 0o600); err != nil {
 			t.Fatal(err)

@@ -218,6 +218,17 @@ func (w *witness) clientVerdict(l load.Lags) string {
 	return "ok"
 }
 
+// interval ends with the last answer: what the client does afterwards, as to wait
+// for the rest of a body so that a connection can be used again, is no time of
+// the server's.
+func (w *witness) interval() (wall time.Duration, to time.Time) {
+	wall, to = w.phase.wall, w.phase.to
+	if last := time.Duration(w.papers.LastEnd); last > 0 && last < wall {
+		return last, to.Add(last - wall)
+	}
+	return wall, to
+}
+
 func (w *witness) measurement() record.Measurement {
 	lags := load.LagsOf(w.lags, lagBudget)
 	c := w.drive.Connections()
@@ -225,12 +236,13 @@ func (w *witness) measurement() record.Measurement {
 	if c.TLS != "" {
 		version = &c.TLS
 	}
+	wall, to := w.interval()
 	m := record.Measurement{
 		Schema: record.MeasurementSchema,
 		Phase: record.Phase{
-			Status: w.status(), EndedBy: w.endedBy(), WallClockMS: float64(w.phase.wall) / 1e6,
-			StartedAt: target.Wall(w.phase.from), FinishedAt: target.Wall(w.phase.to),
-			StartedAtUnixNS: w.phase.from.UnixNano(), FinishedAtUnixNS: w.phase.to.UnixNano(),
+			Status: w.status(), EndedBy: w.endedBy(), WallClockMS: float64(wall) / 1e6,
+			StartedAt: target.Wall(w.phase.from), FinishedAt: target.Wall(to),
+			StartedAtUnixNS: w.phase.from.UnixNano(), FinishedAtUnixNS: to.UnixNano(),
 		},
 		Tool: w.phase.tool,
 		Client: record.MeasurementClient{

@@ -16,10 +16,6 @@ import (
 	"anvil/stages/record"
 )
 
-// servingContract is the version of what this file makes: it enters every
-// evaluator_sha256.
-const servingContract = 3
-
 // A ServingCellConfig asks for serving-cell.json; nulls stand for what the
 // deployment claims or the evidence shows.
 type ServingCellConfig struct {
@@ -111,7 +107,7 @@ func (c *cell) servingDigests(in *record.ServingCellInput, prompts []digest.Dige
 	if in.SuiteSHA256, err = record.SuiteDigest(dataset, nil, prompts); err != nil {
 		return err
 	}
-	in.EvaluatorSHA256, err = record.EvaluatorDigest(servingContract, graders)
+	in.EvaluatorSHA256, err = record.EvaluatorDigest(SummarizeContract, graders)
 	return err
 }
 

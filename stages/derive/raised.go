@@ -116,6 +116,7 @@ func (c *cell) unsaid() []stage.Limitation {
 	say(c.simulated(), "engine.simulated")
 	say(c.header.Stamps == "user", "stamps.user-space")
 	say(failed > 0, "requests.failed", "count", failed, "planned", t.planned, "classes", record.Failures(t.outcomes))
+	say(t.retried > 0, "requests.retried", "count", t.retried, "planned", t.planned)
 	cut := t.outcomes[record.OutcomeTruncated]
 	say(cut > 0, "outputs.truncated", "count", cut, "planned", t.planned)
 	uncounted := t.succeeded() - t.tokensOut.requests

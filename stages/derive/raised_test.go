@@ -87,6 +87,17 @@ func TestManyWarmRowsAreCounted(t *testing.T) {
 	}
 }
 
+func TestRetriesAreInTheRecord(t *testing.T) {
+	l := newLab(t)
+	a, b := answered(0, "a", "x", 0, 3), answered(1, "b", "x", 0, 3)
+	a.Tries = []record.Try{{Outcome: record.OutcomeRefusedLoad}, {T: a.T, Outcome: a.Outcome}}
+	b.Tries = []record.Try{{T: b.T, Outcome: b.Outcome}}
+	_, f := l.summarize(map[string]any{}, map[string][]stage.Artifact{"attempts": {l.attempts("measure", header(2), []record.Attempt{a, b})}})
+	if got := limitationsOf(f, "requests.retried"); len(got) != 1 || !strings.HasPrefix(got[0].Text, "1 of 2 requests") {
+		t.Errorf("limitations %+v", got)
+	}
+}
+
 // Every stage writes a count of failures alike, so that one text is one limitation.
 func TestFailuresAreWrittenAsMeasureWritesThem(t *testing.T) {
 	_, _, f := golden(t)

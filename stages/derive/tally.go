@@ -33,6 +33,8 @@ type tally struct {
 	models map[string]int // named by answers
 	silent int            // successful answers that name no model
 
+	retried int // requests with more than one try
+
 	spans   []record.Span // of the requests that began and ended
 	began   int
 	open    int // began, but start or end is unknown
@@ -72,6 +74,9 @@ func (t *tally) add(a *record.Attempt) {
 	t.cases = append(t.cases, record.Case{Item: a.Item, Index: a.Index, Outcome: a.Outcome})
 	t.addSpan(a.T)
 	t.words.add(a)
+	if len(a.Tries) > 1 {
+		t.retried++
+	}
 	if !a.Outcome.Success() {
 		return
 	}

@@ -171,6 +171,9 @@ func TestARetryIsNoSendLag(t *testing.T) {
 	if err := json.Unmarshal(raw, &lag); err != nil || lag.Max != float64(most)/1e3 {
 		t.Errorf("send lag %s, the latest first try was %d ns late (%v)", raw, most, err)
 	}
+	if text := p.Limits["requests.retried"]; !strings.HasPrefix(text, "3 of 3 requests") {
+		t.Errorf("nobody who reads the record would know of the retries: %q", text)
+	}
 }
 
 // A server that answers with the key where HTTP stands: neither the error nor the

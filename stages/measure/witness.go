@@ -37,6 +37,7 @@ type witness struct {
 	firstOutputs      int // attempts with output
 	firstCoalesced    int // of them, those whose first output came together with later output
 	answered          int // successes
+	retried           int // requests with more than one try
 	unknownUsage      int // of them
 	written           int // requests that reached the server whole, each try for itself
 	canaries          int // answers that were looked at
@@ -70,6 +71,9 @@ func (w *witness) count(a *record.Attempt) {
 		if a.Coalesced[0] == '1' {
 			w.firstCoalesced++
 		}
+	}
+	if len(a.Tries) > 1 {
+		w.retried++
 	}
 	if a.Outcome.Success() {
 		w.answered++
@@ -349,6 +353,9 @@ func (w *witness) limitClient(out *stage.Outputs) {
 func (w *witness) limitAnswers(out *stage.Outputs) {
 	if failed := w.planned - w.answered; failed > 0 {
 		out.Limit(stage.Limit("requests.failed", "count", failed, "planned", w.planned, "classes", record.Failures(w.outcomes)))
+	}
+	if w.retried > 0 {
+		out.Limit(stage.Limit("requests.retried", "count", w.retried, "planned", w.planned))
 	}
 	if n := w.outcomes[record.OutcomeTruncated]; n > 0 {
 		out.Limit(stage.Limit("outputs.truncated", "count", n, "planned", w.planned))

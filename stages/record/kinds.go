@@ -10,6 +10,7 @@ import (
 	"anvil/schemas"
 	"anvil/stages/internal/jsontree"
 	"anvil/stages/internal/shape"
+	"anvil/stages/internal/weights"
 )
 
 // A Kind is a kind of record that is read: how its content is recognised and
@@ -35,13 +36,15 @@ type Kind struct {
 // against that schema and their limitation set.
 func All() []Kind {
 	return []Kind{
-		{ID: BenchmarkSchema, Members: benchmarkCore, Check: checkBenchmark},
+		{ID: BenchmarkSchema, Members: benchmarkCore, Check: also(checkBenchmark, checkSimulatedCell)},
 		{ID: DerivedSummarySchema, Members: derivedMembers, Check: checkDerived},
 		{ID: ServingCellSchema, Members: servingCellMembers, Check: checkServingCell},
-		{ID: LiveRunSchema, Members: liveRunMembers, Check: checkLiveRun},
+		{ID: LiveRunSchema, Members: liveRunMembers, Check: also(checkLiveRun, checkSimulatedRun)},
 		{ID: AttemptsSchema, Lines: checkAttempts},
 		{ID: GradesSchema, Lines: checkGrades},
 		{ID: MeasurementSchema, Check: checkMeasurement},
+		{ID: ScheduleSchema, Check: checkSchedule},
+		{ID: weights.VerificationSchema, Check: checkWeights},
 		{ID: "anvil.record/v1", Check: checkFinal},
 	}
 }

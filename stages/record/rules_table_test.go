@@ -150,7 +150,24 @@ func tableOfRules() []tableRule {
 		fault("live.order", "ttft + Σ gaps ≤ e2e, but for rounding"),
 		fault("live.goodput", "completed with ttft ≤ objective / duration, to half a unit of the third decimal"),
 
+		// Both of these, of the embedded engine.
+		fault("simulated.engine", "an accelerator that is none, simulated, goes with the engine anvil-sim"),
+		fault("simulated.device", "the simulated engine has no device of its own"),
+		fault("simulated.limits", "the limits of a simulated device begin with Simulated engine."),
+
 		// Our own kinds.
+		fault("schedule.mode", "times of workers in a closed loop, of arrivals in an open one"),
+		fault("schedule.planned", "planned = times, in an open loop"),
+		fault("schedule.order", "the times do not go back"),
+		fault("schedule.gaps", "samples, mean, sample deviation and their quotient are those of the gaps"),
+		fault("weights.ok", "ok = every replica whole, equal to the others and to the reference"),
+		fault("weights.file", "ok of a file = its digest is the expected one; without a reference, every replica's"),
+		fault("weights.reference", "nothing is expected without a reference"),
+		fault("weights.unexpected", "unexpected = the files of which the reference says nothing"),
+		fault("weights.absent", "what is missing or ignored is no file that was hashed"),
+		fault("weights.order", "paths are in order, each once"),
+		fault("weights.manifest", "manifest_sha256 is the digest of the manifest of the files, null when the replicas differ"),
+		fault("weights.bytes", "bytes = the sizes of all files"),
 		fault("accounting.sum", "outcomes and verdicts add up to planned"),
 		fault("metrics.population", "samples + excluded = planned"),
 		fault("id.form", "rec- and 16 hex digits"),

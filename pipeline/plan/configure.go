@@ -109,6 +109,7 @@ func (p *parser) resolution(id string, with map[string]any) *stage.Resolution {
 		},
 		Peer: func(string) (stage.Peer, bool) { return stage.Peer{}, false },
 		Open: p.open,
+		Once: p.shelf.once,
 	}
 }
 

@@ -52,6 +52,7 @@ type parser struct {
 	drafts    []*draft
 	byID      map[string]*draft
 	stats     map[string]fileState
+	shelf     shelf
 
 	own     worker     // of the parser itself
 	workers []*worker  // see spread

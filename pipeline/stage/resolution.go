@@ -21,6 +21,9 @@ type Resolution struct {
 	// Open opens a file that With names, relative to the plan, for a kind that
 	// must look at a file to know what it will publish.
 	Open func(path string) (io.ReadCloser, error)
+	// Once, which may be nil, keeps what was read of a file for all stages of the
+	// plan: see Read.
+	Once func(key string, read func() any) any
 
 	problems []ResolutionProblem
 }
@@ -50,6 +53,16 @@ type Peer struct {
 // A ResolutionProblem is a fault of the configuration; Pointer is a JSON
 // pointer into With and may name a key that the plan left out.
 type ResolutionProblem struct{ Pointer, Message, Hint string }
+
+// Read returns what read makes of a file, which is read once for all stages of a
+// plan that give the same key: a sweep has thousands that look at one. What it
+// returns is shared: nobody changes it.
+func Read[T any](r *Resolution, key string, read func() T) T {
+	if r.Once == nil {
+		return read()
+	}
+	return r.Once(key, func() any { return read() }).(T)
+}
 
 // Problem reports a fault of the configuration.
 func (r *Resolution) Problem(pointer, message, hint string) {

@@ -20,8 +20,9 @@ func resolveRows(r *stage.Resolution) {
 	if d == nil {
 		return
 	}
-	for _, u := range d.unknown {
-		r.Problem("/dataset", file+": "+u.fault.Error(), d.meant(u.grader))
+	ids := graderIDs(r)
+	for _, u := range d.unknown(ids) {
+		r.Problem("/dataset", file+": "+u.fault.Error(), meant(u.grader, ids))
 	}
 	sent := slices.ContainsFunc(r.Upstream, func(p stage.Peer) bool { return sends(p, file) })
 	switch {
@@ -41,21 +42,23 @@ func sends(p stage.Peer, file string) bool {
 
 // A dataset is what the plan must know of the rows that answers are graded by.
 type dataset struct {
-	graders []string // of the plan
-	items   rows.Items
-	first   string // id of the first row
-	unknown []unknownGrader
+	items rows.Items
+	first string // id of the first row
+	named []namedGrader
 }
 
-// An unknownGrader is one that rows name and the plan does not have.
-type unknownGrader struct {
+// A namedGrader is one that rows name.
+type namedGrader struct {
 	grader string
-	fault  error // of the first row that names it
+	fault  error // of the first row that names it, where the plan does not have it
 }
 
-// maxUnknown bounds the graders that are reported: rows that were made for
-// another plan may name any number.
-const maxUnknown = 8
+// maxNamed bounds the graders that are kept, maxUnknown those that are reported:
+// rows that were made for another plan may name any number.
+const (
+	maxNamed   = 1024
+	maxUnknown = 8
+)
 
 // readRows reads a dataset up to the first row that is broken; nil where no file
 // can be opened.
@@ -63,13 +66,20 @@ func readRows(r *stage.Resolution, file string) (*dataset, error) {
 	if r.Open == nil || file == "" {
 		return nil, nil
 	}
-	f, err := r.Open(file)
-	if err != nil {
-		return nil, nil
+	type outcome struct {
+		d   *dataset
+		err error
 	}
-	defer f.Close()
-	d := &dataset{graders: graderIDs(r), items: rows.Items{}}
-	return d, rows.Heads(f, d.add)
+	found := stage.Read(r, "grade rows of "+file, func() outcome {
+		f, err := r.Open(file)
+		if err != nil {
+			return outcome{}
+		}
+		defer f.Close()
+		d := &dataset{items: rows.Items{}}
+		return outcome{d, rows.Heads(f, d.add)}
+	})
+	return found.d, found.err
 }
 
 func graderIDs(r *stage.Resolution) []string {
@@ -89,18 +99,28 @@ func (d *dataset) add(line int, h rows.Head, _ []byte) error {
 		d.first = h.ID
 	}
 	for _, id := range h.Graders {
-		told := slices.ContainsFunc(d.unknown, func(u unknownGrader) bool { return u.grader == id })
-		if !told && len(d.unknown) < maxUnknown && !slices.Contains(d.graders, id) {
-			d.unknown = append(d.unknown, unknownGrader{id, rows.UnknownGrader(line, h.ID, id)})
+		if len(d.named) < maxNamed && !slices.ContainsFunc(d.named, func(n namedGrader) bool { return n.grader == id }) {
+			d.named = append(d.named, namedGrader{id, rows.UnknownGrader(line, h.ID, id)})
 		}
 	}
 	return d.items.Add(h.ID, line)
 }
 
+// unknown are the graders that rows name and the plan does not have.
+func (d *dataset) unknown(graders []string) []namedGrader {
+	var out []namedGrader
+	for _, n := range d.named {
+		if len(out) < maxUnknown && !slices.Contains(graders, n.grader) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
 // meant is the hint for a grader that the plan does not have.
-func (d *dataset) meant(grader string) string {
-	if near, ok := schemas.Closest(grader, d.graders); ok {
+func meant(grader string, graders []string) string {
+	if near, ok := schemas.Closest(grader, graders); ok {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
-	return fmt.Sprintf("the plan has %q; correct the row, or add the grader", d.graders)
+	return fmt.Sprintf("the plan has %q; correct the row, or add the grader", graders)
 }

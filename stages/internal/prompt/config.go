@@ -145,19 +145,29 @@ func resolveFile(r *stage.Resolution, pointer string, w map[string]any) int {
 	if r.Open == nil || path == "" {
 		return -1
 	}
-	file, err := r.Open(path)
-	if err != nil {
-		return -1
+	type outcome struct {
+		rows int // -1 where the file cannot be opened
+		err  error
 	}
-	defer file.Close()
-	var rows lineCount
-	if err := Project(format, file, &rows); err != nil {
-		r.Problem(pointer+"/file", path+": "+err.Error(), "")
+	found := stage.Read(r, format+" rows of "+path, func() outcome {
+		file, err := r.Open(path)
+		if err != nil {
+			return outcome{rows: -1}
+		}
+		defer file.Close()
+		var rows lineCount
+		err = Project(format, file, &rows)
+		return outcome{int(rows), err}
+	})
+	if found.err != nil {
+		r.Problem(pointer+"/file", path+": "+found.err.Error(), "")
+	}
+	if found.err != nil || found.rows < 0 {
 		return -1
 	}
 	epochs, _ := w["epochs"].(json.Number)
 	n, _ := epochs.Int64()
-	return int(rows) * int(max(n, 1))
+	return found.rows * int(max(n, 1))
 }
 
 // lineCount counts the rows of a projection, which end with a line feed each.

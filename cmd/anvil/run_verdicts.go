@@ -14,19 +14,24 @@ import (
 	"anvil/stages/record"
 )
 
-// maxShown bounds the items that a run without a record lists by name.
+// maxShown bounds the stages, and of each the items, that a run without a record
+// shows.
 const maxShown = 10
 
-// writeVerdicts shows what the grade stages of this run said, for a run that
-// made no record: whoever grades again wants to see it before all else.
+// writeVerdicts shows what the grade stages that this run executed said, for a
+// run that made no record: whoever grades again wants to see it before all else.
 func (a *app) writeVerdicts(ctx context.Context, s *store.Store, run *pipeline.Run) error {
 	simulated := slices.ContainsFunc(run.Limitations, func(l stage.Limitation) bool { return l.Code == "engine.simulated" })
+	stages := 0
 	for _, st := range run.Stages {
-		if st.How == prov.TakenOver {
+		if st.How != prov.Executed {
 			continue
 		}
 		for _, o := range st.Outputs {
 			if o.Schema != record.GradesSchema {
+				continue
+			}
+			if stages++; stages > maxShown {
 				continue
 			}
 			if simulated {
@@ -38,6 +43,9 @@ func (a *app) writeVerdicts(ctx context.Context, s *store.Store, run *pipeline.R
 				return fmt.Errorf("read %s of %s: %w", o.Name, st.ID, err)
 			}
 		}
+	}
+	if stages > maxShown {
+		fmt.Fprintf(a.stdout, "\n%d of %d grade stages\n", maxShown, stages)
 	}
 	return nil
 }

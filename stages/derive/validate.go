@@ -13,6 +13,10 @@ import (
 	"anvil/stages/record"
 )
 
+// ValidateContract is the version of what Validate looks at: raise it when it may
+// say something else of the same record.
+const ValidateContract = 3
+
 // Validate proves a final record as far as its closure carries: digests,
 // schemas, identities, accounting, the limitation closure, and everything that
 // was derived, made again: the documents that summarize wrote beside the record
@@ -32,7 +36,8 @@ func Validate(ctx context.Context, rec stage.Artifact, closure stage.Closure, be
 		v.checkIdentities()
 		v.checkEvidence()
 		v.checkLimitations()
-		v.checkFollowing()
+		v.checkPhases()
+		v.checkWeights()
 		v.rederiveGrades()
 		v.rederiveRecord()
 	}

@@ -1,39 +1,15 @@
 package derive
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"slices"
+	"strings"
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
 	"anvil/stages/record"
 )
-
-// checkFollowing makes the records of other producers' kinds that measure writes
-// again, from the attempts and the measurement beside them, and compares what
-// follows from these. Package record holds such a record against its own rules
-// alone: one that is changed as a whole agrees with itself.
-func (v *validation) checkFollowing() {
-	for _, a := range v.artifacts() {
-		if a.Schema != record.BenchmarkSchema && a.Schema != record.LiveRunSchema {
-			continue
-		}
-		if made, ok := v.closure.Made(a.SHA256); !ok || made.Kind != "measure" {
-			continue // imported: nothing says which attempts it is of
-		}
-		attempts, okA := v.ofStage(a.Stage, "attempts.jsonl.zst")
-		doc, okM := v.ofStage(a.Stage, "measurement.json")
-		if !okA || !okM {
-			continue
-		}
-		if err := v.follows(a, attempts, doc); err != nil {
-			v.problem(record.LevelRederived, a, "", "rederive", nil, nil, "%v", err)
-			continue
-		}
-		v.out.Rederived = append(v.out.Rederived, a.Stage+"/"+a.Name)
-	}
-}
 
 // ofStage finds what the stage made under a name.
 func (v *validation) ofStage(id, name string) (stage.Artifact, bool) {
@@ -45,109 +21,179 @@ func (v *validation) ofStage(id, name string) (stage.Artifact, bool) {
 	return all[i], true
 }
 
-func (v *validation) follows(a, attempts, measurement stage.Artifact) error {
-	m, err := stage.Decode[record.Measurement](v.ctx, measurement)
+// checkBenchmark makes the record of a closed loop again: it follows from the
+// attempts, the measurement and the configuration.
+func (v *validation) checkBenchmark(p *phase, a stage.Artifact) error {
+	stored, err := v.object(a)
 	if err != nil {
 		return err
 	}
-	f, h, sized, err := v.following(attempts, a.Schema == record.BenchmarkSchema)
+	sampling, known := p.sampling()
+	m := p.measurement
+	in := record.BenchmarkInput{
+		Protocol: p.header.Request.Protocol, StartedUnixNS: m.Phase.StartedAtUnixNS, FinishUnixNS: m.Phase.FinishedAtUnixNS, WallClockMS: m.Phase.WallClockMS,
+		ClockDomainID: p.config.ClockDomainID, BaseURL: "embedded", Model: p.header.Endpoint.Model,
+		Concurrency: p.load.Concurrency, ContextSeed: p.header.Seed, MaxContextTokens: m.ServedWindow, MaxTokens: p.header.Request.MaxTokens,
+		ResponseWords: p.workload.ResponseWords, ControlledOutputPolicy: cmp.Or(p.workload.ControlledOutput, "observe"),
+		PromptCacheMode: cmp.Or(p.workload.CacheMode, "unique"), SharedPrefixTokens: p.workload.SharedPrefixTokens, RequestCanaries: p.workload.Canaries,
+		Temperature:  record.SamplingInput{Requested: sampling.TemperatureRequested, Effective: sampling.Temperature},
+		TopP:         record.SamplingInput{Requested: sampling.TopP, Effective: sampling.TopP},
+		ThinkingMode: p.config.Sampling.Thinking, NoThinking: p.config.Sampling.Thinking == "disabled", ReasoningEffort: sampling.ReasoningEffort,
+		Rows: p.following.Rows, Failures: p.following.Failures,
+	}
+	if url := p.header.Endpoint.BaseURL; url != nil {
+		in.BaseURL = *url
+	}
+	if n := p.workload.ContextTokens.Fixed; p.workload.Synthetic() && n > 0 {
+		in.ContextTokens = &n
+	}
+	if m.Simulated {
+		in.Engine, in.GPU = new(p.engine(stored)), new(record.SimulatedGPU)
+	}
+	doc, err := record.BuildBenchmark(in)
 	if err != nil {
 		return err
 	}
+	except := []string{}
+	if !known {
+		except = append(except, "sampling", "serve_flags")
+	}
+	if !p.sized {
+		except = append(except, "context_distribution")
+	}
+	if !p.known() {
+		except = append(except, "timing_methodology", "timestamp_precision")
+	}
+	return v.sameAgain(p, a, stored, doc, except...)
+}
+
+// sentSampling is the part of a sampling that a benchmark record repeats.
+type sentSampling struct {
+	Temperature          *float64 `json:"temperature"`
+	TemperatureRequested *float64 `json:"temperature_requested"`
+	TopP                 *float64 `json:"top_p"`
+	ReasoningEffort      *string  `json:"reasoning_effort"`
+}
+
+// sampling is what was sent; known is false where extra_body put values of a type
+// that no server takes in its place, and nobody knows what became of it.
+func (p *phase) sampling() (s sentSampling, known bool) {
+	return s, again(p.header.Request.Sampling, &s) == nil
+}
+
+// engine is how the record names the simulator. Of one behind a base_url, and of
+// one whose client was killed, the attempts do not tell the version.
+func (p *phase) engine(stored map[string]any) string {
+	if said, ok := stored["engine"].(string); ok && strings.HasPrefix(said, record.SimulatedEngine("")) && (p.header.Endpoint.BaseURL != nil || p.killed()) {
+		return said
+	}
+	var tool struct {
+		Version string `json:"version"`
+	}
+	if again(p.measurement.Tool, &tool) != nil {
+		return record.SimulatedEngine("")
+	}
+	return record.SimulatedEngine(cmp.Or(tool.Version, "of unknown version"))
+}
+
+// liveScope is what every live run says of itself under MeasureContract.
+const liveScope = "One open-loop phase of one plan; the run's record says what may be concluded."
+
+// checkLive makes the record of an open loop again.
+func (v *validation) checkLive(p *phase, a stage.Artifact) error {
+	stored, err := v.object(a)
+	if err != nil {
+		return err
+	}
+	in := record.LiveRunInput{
+		ClientShed: p.following.Shed, DurationS: float64(p.following.LastEnd) / 1e9, TTFTSLOMS: p.config.Objectives.TTFTMS,
+		Requests: p.following.Requests(),
+		Context: record.LiveContext{
+			Model: p.header.Endpoint.Model, Command: new(p.command(v.final, stored)), Sources: p.sources(stored), Scope: liveScope,
+		},
+	}
+	if p.measurement.Simulated {
+		in.Context.Device, in.Limits = new(record.SimulatedDevice), record.LiveLimitsSimulated
+	}
+	doc, err := record.BuildLiveRun(in)
+	if err != nil {
+		return err
+	}
+	nameTexts(stored["requests"])
+	if !p.known() {
+		return v.sameAgain(p, a, stored, doc, "limits", "run_context")
+	}
+	return v.sameAgain(p, a, stored, doc)
+}
+
+// command is what the client was called by. A phase that was taken over may be of
+// another plan, which only the document names.
+func (p *phase) command(final *record.Final, stored map[string]any) string {
+	command := "anvil plan run: stage " + p.made.Stage + " of plan "
+	run, _ := stored["run_context"].(map[string]any)
+	said, _ := run["command"].(string)
+	reused := slices.ContainsFunc(final.Limitations, func(l stage.Limitation) bool { return l.Origin == stage.OriginRun })
+	if reused && strings.HasPrefix(said, command) {
+		return said
+	}
+	return command + final.Plan.Name
+}
+
+// sources is the client's own program; after a kill it is that of who decoded.
+func (p *phase) sources(stored map[string]any) []record.NamedDigest {
+	var tool struct {
+		BinarySHA256 string `json:"binary_sha256"`
+	}
+	if again(p.measurement.Tool, &tool) != nil {
+		return nil
+	}
+	run, _ := stored["run_context"].(map[string]any)
+	sums, _ := run["source_sha256"].(map[string]any)
+	if said, ok := sums["anvil"].(string); ok && p.killed() {
+		tool.BinarySHA256 = said
+	}
+	return []record.NamedDigest{{Name: "anvil", SHA256: tool.BinarySHA256}}
+}
+
+func (v *validation) object(a stage.Artifact) (map[string]any, error) {
 	src, err := a.Bytes(v.ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	stored, err := decodeNumbers(src)
+	doc, err := decodeNumbers(src)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s, ok := stored.(map[string]any)
+	m, ok := doc.(map[string]any)
 	if !ok {
-		return errors.New("it is no object")
+		return nil, errors.New("it is no object")
 	}
-	again, members, err := followBenchmark(f, h, m)
-	if a.Schema == record.LiveRunSchema {
-		again, members, err = followLive(f, s)
-	}
+	return m, nil
+}
+
+// sameAgain compares a document with what was made again, but for the members that
+// nothing here determines.
+func (v *validation) sameAgain(p *phase, a stage.Artifact, stored map[string]any, doc []byte, except ...string) error {
+	made, err := decodeNumbers(doc)
 	if err != nil {
 		return err
 	}
-	computed, err := decodeNumbers(again)
-	if err != nil {
-		return err
-	}
-	c, ok := computed.(map[string]any)
+	computed, ok := made.(map[string]any)
 	if !ok {
 		return errors.New("what follows is no object")
 	}
-	nameTexts(s["requests"])
-	if !sized {
-		withoutSizes(s)
-		withoutSizes(c)
+	for _, name := range except {
+		delete(stored, name)
+		delete(computed, name)
 	}
-	compareTrees("", only(s, members), only(c, members), func(pointer string, stored, computed any, text string) {
-		v.problem(record.LevelRederived, a, pointer, "rederive", stored, computed, "%s from the attempts", text)
+	if !p.sized {
+		withoutSizes(stored)
+		withoutSizes(computed)
+	}
+	compareTrees("", stored, computed, func(pointer string, s, c any, text string) {
+		v.problem(record.LevelRederived, a, pointer, "rederive", s, c, "%s from the attempts and the configuration", text)
 	})
 	return nil
-}
-
-// following reads the attempts; sized tells whether each says for which size its
-// prompt was made: of the rows of a dataset measure estimates it.
-func (v *validation) following(attempts stage.Artifact, closed bool) (f record.Following, h record.AttemptsHeader, sized bool, err error) {
-	file, err := attempts.Open(v.ctx)
-	if err != nil {
-		return f, h, false, err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	r, err := record.NewAttemptsReader(file)
-	if err != nil {
-		return f, h, false, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	sized = true
-	for a, err := range r.All() {
-		if err != nil {
-			return f, h, false, err
-		}
-		a.Text = named(a.Text)
-		f.Add(&a, closed)
-		sized = sized && a.PlannedInputTokens != nil
-	}
-	return f, r.Header(), sized, nil
-}
-
-// followBenchmark returns the record and the members that follow: the rest is
-// declared by the plan.
-func followBenchmark(f record.Following, h record.AttemptsHeader, m record.Measurement) (doc []byte, members []string, err error) {
-	in := record.BenchmarkInput{
-		Protocol: h.Request.Protocol, StartedUnixNS: m.Phase.StartedAtUnixNS, FinishUnixNS: m.Phase.FinishedAtUnixNS, WallClockMS: m.Phase.WallClockMS,
-		Model: h.Endpoint.Model, ContextSeed: h.Seed, MaxTokens: h.Request.MaxTokens, MaxContextTokens: m.ServedWindow,
-		Rows: f.Rows, Failures: f.Failures,
-	}
-	load, _ := h.Load.(map[string]any)
-	in.Concurrency, _ = wholeNumber(load["concurrency"])
-	doc, err = record.BuildBenchmark(in)
-	return doc, []string{
-		"completed", "concurrency", "context_seed", "failed", "failures", "finished_at", "finished_at_unix_ns", "max_context_tokens", "max_tokens",
-		"measurement_protocol", "metric_population", "metrics", "model", "performance_eligible", "request_timings", "requests", "responses_received",
-		"run_id", "started_at", "started_at_unix_ns", "wall_clock_ms",
-	}, err
-}
-
-// followLive takes the objective from the record: the goodput must be that of
-// the rows under it.
-func followLive(f record.Following, stored map[string]any) (doc []byte, members []string, err error) {
-	in := record.LiveRunInput{ClientShed: f.Shed, DurationS: float64(f.LastEnd) / 1e9, Requests: f.Requests()}
-	if n, ok := stored["ttft_slo_ms"].(json.Number); ok {
-		slo, err := n.Float64()
-		if err != nil {
-			return nil, nil, err
-		}
-		in.TTFTSLOMS = &slo
-	}
-	doc, err = record.BuildLiveRun(in)
-	return doc, []string{"offered_requests", "client_shed_requests", "duration_s", "ttft_goodput_rps", "requests"}, err
 }
 
 // named puts the digest of a text in its place: those of a phase may be many, and
@@ -169,17 +215,6 @@ func nameTexts(requests any) {
 			}
 		}
 	}
-}
-
-// only returns an object with the members alone.
-func only(m map[string]any, members []string) map[string]any {
-	out := map[string]any{}
-	for _, name := range members {
-		if v, ok := m[name]; ok {
-			out[name] = v
-		}
-	}
-	return out
 }
 
 // withoutSizes takes the sizes for which the prompts were made out of the rows

@@ -1,11 +1,15 @@
 package derive_test
 
 import (
+	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
+	"anvil/stages/derive"
 	"anvil/stages/record"
 )
 
@@ -24,6 +28,7 @@ func followed(t *testing.T, closed, imported bool, change func([]record.Attempt,
 	rows := rowsOf()
 	l := newLab(t)
 	h := header(len(rows))
+	h.Request.Workload.(map[string]any)["seed"] = h.Seed
 	name, schema := "benchmark.json", record.BenchmarkSchema
 	if !closed {
 		h.Load = map[string]any{"mode": "open", "arrival": "constant"}
@@ -45,22 +50,44 @@ func followed(t *testing.T, closed, imported bool, change func([]record.Attempt,
 	if closed {
 		src, err = record.BuildBenchmark(record.BenchmarkInput{
 			Protocol: h.Request.Protocol, StartedUnixNS: m.Phase.StartedAtUnixNS, FinishUnixNS: m.Phase.FinishedAtUnixNS, WallClockMS: m.Phase.WallClockMS,
-			BaseURL: "x", Model: "m", Concurrency: 2, ContextSeed: 7, MaxTokens: 64, ControlledOutputPolicy: "observe", PromptCacheMode: "unique",
-			ThinkingMode: "default", Rows: f.Rows, Failures: f.Failures,
+			BaseURL: *h.Endpoint.BaseURL, Model: "m", Concurrency: 2, ContextSeed: 7, MaxTokens: 64, ControlledOutputPolicy: "observe", PromptCacheMode: "unique",
+			Temperature: record.SamplingInput{Effective: new(0.0)}, ThinkingMode: "default", Rows: f.Rows, Failures: f.Failures,
 		})
 	} else {
-		src, err = record.BuildLiveRun(record.LiveRunInput{DurationS: float64(f.LastEnd) / 1e9, TTFTSLOMS: new(250.0), Requests: f.Requests(), ClientShed: f.Shed})
+		src, err = record.BuildLiveRun(record.LiveRunInput{
+			DurationS: float64(f.LastEnd) / 1e9, TTFTSLOMS: new(250.0), Requests: f.Requests(), ClientShed: f.Shed,
+			Context: record.LiveContext{
+				Model: "m", Command: new("anvil plan run: stage measure of plan lab"), Sources: []record.NamedDigest{{Name: "anvil", SHA256: digest.FromBytes([]byte("tool")).String()}},
+				Scope: "One open-loop phase of one plan; the run's record says what may be concluded.",
+			},
+		})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	other := l.artifact("measure", name, schema, src, attempts.LimitationSet())
-	if !imported {
-		l.made[other.SHA256] = stage.Production{Stage: "measure", Kind: "measure", Contract: 1}
+	made := stage.Production{Stage: "measure", Kind: "measure", Contract: derive.MeasureContract, Config: followedConfig(t, h)}
+	if l.made[attempts.SHA256] = made; !imported {
+		l.made[other.SHA256] = made
 	}
 	port := map[bool]string{true: "benchmark", false: "live"}[closed]
 	p, _ := l.summarize(map[string]any{}, map[string][]stage.Artifact{"attempts": {attempts}, "measurement": {doc}, port: {other}})
 	return l.validate(p.artifacts["record.json"])
+}
+
+// followedConfig is the configuration of a phase with that header.
+func followedConfig(t *testing.T, h record.AttemptsHeader) json.RawMessage {
+	t.Helper()
+	workload := maps.Clone(h.Request.Workload.(map[string]any))
+	delete(workload, "file")
+	raw, err := json.Marshal(map[string]any{
+		"protocol": h.Request.Protocol, "load": h.Load, "workload": workload,
+		"objectives": map[string]any{"ttft_ms": 250}, "sampling": map[string]any{"thinking": "default"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }
 
 func TestRecordsOfOtherKindsFollowFromTheAttempts(t *testing.T) {

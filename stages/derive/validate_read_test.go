@@ -5,14 +5,17 @@ import (
 	"slices"
 	"testing"
 
+	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
+	"anvil/stages/internal/weights"
 	"anvil/stages/record"
 )
 
 // A document of a schema without rules of its own is read as strictly as
 // artifact check reads it.
 func TestDocumentsOfTheClosureAreReadStrictly(t *testing.T) {
-	const sum = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	file := weights.File{Path: "x.gguf", Size: 1, SHA256: digest.FromBytes([]byte("x"))}
+	sum := weights.Manifest{Schema: weights.ManifestSchema, Files: []weights.File{file}}.Digest()
 	for name, c := range map[string]struct{ from, to, rule string }{
 		"unchanged":                  {`"bytes": 1`, `"bytes": 1`, ""},
 		"a key twice":                {`"bytes": 1`, `"bytes": 2, "bytes": 1`, "json.duplicate-key"},
@@ -27,7 +30,7 @@ func TestDocumentsOfTheClosureAreReadStrictly(t *testing.T) {
 			whole := l.document("weights", "weights.json", "anvil.weights-verification/v1", map[string]any{
 				"schema": "anvil.weights-verification/v1", "ok": true, "manifest_sha256": sum, "reference": nil, "repo": nil, "revision": nil, "bytes": 1,
 				"replicas": []any{map[string]any{
-					"name": "local", "root": "x", "manifest_sha256": sum, "files": []any{}, "missing": []any{}, "unexpected": []any{}, "ignored": []any{}, "incomplete": []any{},
+					"name": "local", "root": "x", "manifest_sha256": sum, "files": []any{weights.Checked{File: file, OK: true}}, "missing": []any{}, "unexpected": []any{}, "ignored": []any{}, "incomplete": []any{},
 				}},
 			})
 			src := bytes.Replace(l.objects[whole.SHA256], []byte(c.from), []byte(c.to), 1)

@@ -16,7 +16,7 @@ import (
 
 // Kind is validate.
 var Kind = stage.Define(stage.Spec{
-	Name: "validate", Contract: 2, Config: "anvil.validate-config/v1", Class: stage.Pure, Collects: true,
+	Name: "validate", Contract: derive.ValidateContract, Config: "anvil.validate-config/v1", Class: stage.Pure, Collects: true,
 	In:  append([]stage.Port{{Name: "record", Schema: record.FinalSchema, Closure: true}}, besides()...),
 	Out: []stage.Port{{Name: "validation.json", Schema: record.ValidationSchema}},
 }, func(c config) (stage.Stage, error) { return &validate{c}, nil })

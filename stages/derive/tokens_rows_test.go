@@ -60,3 +60,32 @@ func TestVLLM27485TPOTIsOfTokensAndTheGapIsOfEvents(t *testing.T) {
 		t.Errorf("two figures under one name: %q, %q", gap.Label, tpot.Label)
 	}
 }
+
+// vllm 46938, sglang 37359: the share of cached input is the server's. Where it
+// says nothing of any request it is unknown, with a reason; where it says it of
+// some, the share is of those.
+func TestVLLM46938TheCachedShareIsUnknownWithoutACount(t *testing.T) {
+	for name, c := range map[string]struct {
+		cached  []*int64 // of 100 prompt tokens each
+		want    *float64
+		samples int
+	}{
+		"of none": {[]*int64{nil, nil, nil}, nil, 0},
+		"of one":  {[]*int64{nil, new(int64(50)), nil}, new(0.5), 1},
+		"of all":  {[]*int64{new(int64(0)), new(int64(50)), new(int64(100))}, new(0.5), 3},
+		"all new": {[]*int64{new(int64(0)), new(int64(0)), new(int64(0))}, new(0.0), 3},
+	} {
+		var rows []record.Attempt
+		for i, n := range c.cached {
+			a := answered(i, string(rune('a'+i)), "x", int64(i)*1000*ms, 5)
+			a.Usage.Cached = n
+			rows = append(rows, a)
+		}
+		l := newLab(t)
+		_, f := l.summarize(map[string]any{}, map[string][]stage.Artifact{"attempts": {l.attempts("measure", header(len(rows)), rows, userStamps)}})
+		m := find(t, f.Cells[0].Metrics, "cached_input_share")
+		if (m.Value == nil) != (c.want == nil) || m.Value != nil && *m.Value != *c.want || (m.Reason != nil) != (c.want == nil) || m.Samples != c.samples {
+			t.Errorf("%s: %+v, want %v of %d", name, m, c.want, c.samples)
+		}
+	}
+}

@@ -52,6 +52,9 @@ func papers(t *testing.T) map[string][]byte {
 	return out
 }
 
+// attestation 403, scorecard 5225, temporal/cli 558: what a marshaller wrote was
+// not the same twice. The golden bytes of both statements are compared, and the
+// official bindings read them in the test below.
 func TestPapersAreTheSameBytesEveryTime(t *testing.T) {
 	first := papers(t)
 	for name, b := range papers(t) {

@@ -15,8 +15,9 @@ import (
 // record the same function that the kind validate runs, of the rest the rules of
 // its kind. It remembers what it has looked at.
 type rederiver struct {
-	asked bool // for a record
-	seen  map[digest.Digest]bool
+	asked   bool // for a record
+	seen    map[digest.Digest]bool
+	reports map[digest.Digest]record.Validation // by record
 }
 
 func (r *rederiver) options() prov.VerifyOptions {
@@ -30,8 +31,9 @@ func (r *rederiver) again(ctx context.Context, rec stage.Artifact, closure stage
 		return 0, nil, err
 	}
 	if r.seen == nil {
-		r.seen = map[digest.Digest]bool{}
+		r.seen, r.reports = map[digest.Digest]bool{}, map[digest.Digest]record.Validation{}
 	}
+	r.reports[rec.SHA256] = report
 	for a := range closure.All() {
 		r.seen[a.SHA256] = true
 	}
@@ -41,11 +43,20 @@ func (r *rederiver) again(ctx context.Context, rec stage.Artifact, closure stage
 	return report.Level, problemsOf(rec, report.Problems), nil
 }
 
-func (r *rederiver) check(ctx context.Context, a stage.Artifact) (int, []prov.Problem, error) {
+func (r *rederiver) check(ctx context.Context, a stage.Artifact, closure func() (stage.Closure, error)) (int, []prov.Problem, error) {
 	if r.seen[a.SHA256] {
 		return record.LevelRederived, nil, nil
 	}
 	level, problems := record.LevelRederived, derive.CheckAlone(ctx, a)
+	if a.Schema == record.ValidationSchema && len(problems) == 0 {
+		c, err := closure()
+		if err == nil {
+			problems, err = derive.Revalidate(ctx, a, c, r.reports)
+		}
+		if err != nil {
+			return 0, nil, err
+		}
+	}
 	for _, p := range problems {
 		level = min(level, p.Level-1)
 	}

@@ -51,8 +51,9 @@ type VerifyOptions struct {
 
 // A CheckFunc returns what is wrong with one artifact by the rules of its kind,
 // and the level that is left then; stage, name and path of a problem may be
-// left empty. It may pass over one that a record was derived from before.
-type CheckFunc func(ctx context.Context, a stage.Artifact) (level int, problems []Problem, err error)
+// left empty. It may pass over one that a record was derived from before, and
+// may ask for what the artifact stands on.
+type CheckFunc func(ctx context.Context, a stage.Artifact, closure func() (stage.Closure, error)) (level int, problems []Problem, err error)
 
 // A RederiveFunc computes a record again from what it stands on, and what its
 // stage published beside it: level 3 when everything is equal, less with the

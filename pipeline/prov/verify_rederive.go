@@ -47,7 +47,8 @@ func (v *verifier) checkOthers(ctx context.Context, check CheckFunc) error {
 		if o.Schema == RecordSchema {
 			return nil
 		}
-		level, problems, err := check(ctx, v.artifact(ctx, id, o, from))
+		a := v.artifact(ctx, id, o, from)
+		level, problems, err := check(ctx, a, func() (stage.Closure, error) { return NewClosure(ctx, v.r, a, from) })
 		if err != nil {
 			return fmt.Errorf("check %s/%s: %w", id, o.Name, err)
 		}

@@ -234,7 +234,10 @@ func TestVerifyChecksWhatIsNoRecord(t *testing.T) {
 		Rederive: func(context.Context, stage.Artifact, stage.Closure, []stage.Artifact) (int, []prov.Problem, error) {
 			return 3, nil, nil
 		},
-		Check: func(_ context.Context, a stage.Artifact) (int, []prov.Problem, error) {
+		Check: func(_ context.Context, a stage.Artifact, closure func() (stage.Closure, error)) (int, []prov.Problem, error) {
+			if c, err := closure(); err != nil || a.Stage == "measure" && len(members(c)) == 0 {
+				t.Errorf("%s stands on %v, %v", a.Stage, members(c), err)
+			}
 			seen = append(seen, a.Stage+" "+string(a.Schema))
 			if a.Stage == "measure" {
 				return 1, []prov.Problem{{Text: "a rule"}}, nil

@@ -19,7 +19,7 @@ func (v *validation) rederiveBeside(again *Summary, set stage.LimitationSet) {
 	for _, a := range v.beside {
 		i := slices.IndexFunc(again.Formats(), func(f Format) bool { return f.Name == a.Name })
 		if i < 0 {
-			v.problem(record.LevelRederived, a, "", "not-rederived", nil, nil, "the configuration and the evidence of the record give no such document")
+			v.problem(record.LevelRederived, a, "", "unasked", nil, nil, "the configuration and the evidence of the record give no such document")
 			continue
 		}
 		doc, err := again.Formats()[i].Build(again, set)

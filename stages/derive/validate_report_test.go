@@ -1,10 +1,13 @@
 package derive_test
 
 import (
+	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
+	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
 	"anvil/stages/derive"
 	"anvil/stages/record"
@@ -26,11 +29,34 @@ func (l *lab) reported(rec stage.Artifact) stage.Artifact {
 
 func (l *lab) revalidated(report stage.Artifact) []record.ValidationProblem {
 	l.t.Helper()
-	problems, err := derive.Revalidate(l.t.Context(), report, l.closure(report))
+	problems, err := derive.Revalidate(l.t.Context(), report, l.closure(report), nil)
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	return problems
+}
+
+// A validation that was just made spares another; one of something else does not
+// make a fault of it.
+func TestAKnownValidationSparesAnother(t *testing.T) {
+	l, p, _ := golden(t)
+	rec := p.artifacts["record.json"]
+	report := l.reported(rec)
+	var doc record.Validation
+	if err := json.Unmarshal(l.objects[report.SHA256], &doc); err != nil {
+		t.Fatal(err)
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	known := map[digest.Digest]record.Validation{rec.SHA256: doc}
+	if problems, err := derive.Revalidate(canceled, report, l.closure(report), known); err != nil || len(problems) > 0 {
+		t.Errorf("validated again: %+v, %v", problems, err)
+	}
+	doc.Level = 1
+	known[rec.SHA256] = doc
+	if problems, err := derive.Revalidate(t.Context(), report, l.closure(report), known); err != nil || len(problems) > 0 {
+		t.Errorf("another validation is taken for this one: %+v, %v", problems, err)
+	}
 }
 
 func TestEveryScalarOfAReportIsMadeAgain(t *testing.T) {

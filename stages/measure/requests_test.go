@@ -2,6 +2,7 @@ package measure
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -13,6 +14,8 @@ import (
 	"testing"
 
 	"anvil/pipeline/digest"
+	"anvil/stages/internal/kindtest"
+	"anvil/stages/internal/prompt"
 	"anvil/stages/record"
 )
 
@@ -88,7 +91,7 @@ func TestLMEval3881EveryRequestHasItsOwnDigest(t *testing.T) {
 // two workers is left alone in the middle of its request until the other one has
 // had an answer and begun its second.
 func TestWrittenIsWhenTheServerHasTakenTheRequest(t *testing.T) {
-	const padding = 12 << 20 // more than the kernel keeps for a sender and this receiver
+	const size = 6 << 20 // more than the kernel keeps for a sender and this receiver
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -138,10 +141,10 @@ func TestWrittenIsWhenTheServerHasTakenTheRequest(t *testing.T) {
 			all.Go(func() { serve(c) })
 		}
 	})
-	b := newBench(t, map[string]any{
-		"base_url": "http://" + l.Addr().String() + "/v1", "sim": nil, "metrics": "off",
-		"extra_body": map[string]any{"padding": strings.Repeat("x", padding)},
-	}, map[string]any{"load": closed(2, 3), "max_tokens": 8, "workload": small, "limits": map[string]any{"total": "1m"}})
+	b := dataset(t, "http://"+l.Addr().String()+"/v1", 3, closed(2, 3))
+	long := fmt.Sprintf("{\"id\":\"r0\",\"prompt\":\"%s\"}\n{\"id\":\"r1\",\"prompt\":\"%[1]s\"}\n{\"id\":\"r2\",\"prompt\":\"x\"}\n", strings.Repeat("x", size))
+	b.Files["/workload/file"] = kindtest.Artifact(prompt.RowSchema, "d.jsonl", []byte(long))
+	b.With["limits"] = map[string]any{"total": "1m"}
 	p, err := b.run(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func TestDVC4325BusyNamesProcessHostAndAge(t *testing.T) {
 	if hostErr != nil {
 		t.Fatal(hostErr)
 	}
-	for _, want := range []string{id, fmt.Sprintf("process %d", os.Getpid()), "on " + host, "since 1h30m0s"} {
+	for _, want := range []string{id, fmt.Sprintf("process %d", os.Getpid()), "on " + host, "for 1h30m0s"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error says %q, want %q in it", err, want)
 		}

@@ -37,7 +37,7 @@ func (e *BusyError) Error() string {
 	} else if e.Holder.Plan != "" {
 		by += " (plan " + e.Holder.Plan + ")"
 	}
-	return by + " since " + e.Age.Round(time.Second).String()
+	return by + " for " + e.Age.Round(time.Second).String()
 }
 
 // Hint says what can be done about it.

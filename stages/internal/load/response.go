@@ -46,12 +46,12 @@ func (w *wire) readBlock(limit int64) ([]byte, error) {
 	seen := 0
 	for {
 		b := w.unread()
+		if err := plausible(b); err != nil { // however the bytes are divided
+			return nil, err
+		}
 		if n := blockEnd(b, seen); n > 0 {
 			w.from += n
 			return b[:n], nil
-		}
-		if err := plausible(b); err != nil {
-			return nil, err
 		}
 		if len(b) > maxHead {
 			return nil, fmt.Errorf("%w: headers over %d bytes", errHTTP, maxHead)

@@ -10,16 +10,6 @@ import (
 	"anvil/stages/record"
 )
 
-// Budgets of the client under MeasureContract.
-const (
-	lagBudget     = 5 * time.Millisecond
-	busyShare     = 0.7
-	fullShare     = 0.9
-	waitLimit     = 20 * time.Millisecond // scheduling latency, p99
-	throttleLimit = 0.05                  // of the phase
-	sharedLimit   = 0.01                  // share of answers whose first output is no arrival of its own
-)
-
 // clientFacts is what the client observed of itself and its verdict stands on.
 type clientFacts struct {
 	Scheduler struct {
@@ -50,12 +40,12 @@ func clientOf(m *record.Measurement) (f clientFacts) {
 func (v *validation) checkMeasurement(p *phase, a stage.Artifact) error {
 	v.checkRaised(p, a)
 	m := p.measurement
-	lags := load.LagsOf(slices.Clone(p.seen.lags), lagBudget)
+	lags := load.LagsOf(slices.Clone(p.seen.lags), LagBudget)
 	limits := map[string]any{"overlap": record.PeakInflight(p.seen.spans)}
 	client := map[string]any{"coalesced_share": p.seen.coalescedShare(), "limits": limits}
 	if p.known() {
-		limits["send_lag_p99_us"], limits["scheduler_p99_us"] = float64(lagBudget/time.Microsecond), float64(waitLimit/time.Microsecond)
-		limits["cpu_share_marginal"], limits["cpu_share_bound"] = busyShare, fullShare
+		limits["send_lag_p99_us"], limits["scheduler_p99_us"] = float64(LagBudget/time.Microsecond), float64(WaitLimit/time.Microsecond)
+		limits["cpu_share_marginal"], limits["cpu_share_bound"] = BusyShare, FullShare
 		client["send_lag"], client["verdict"] = lags, p.clientVerdict(lags)
 		client["stamp_shares"] = stampShares(p.header.Stamps)
 	}
@@ -89,6 +79,10 @@ func (p *phase) phaseFacts() map[string]any {
 	out := map[string]any{
 		"status": p.footer.Status, "started_at": clock.WallStartAt, "started_at_unix_ns": clock.WallStartUnixNS,
 		"finished_at": time.Unix(0, p.measurement.Phase.FinishedAtUnixNS).UTC().Format(wallLabel),
+	}
+	// What says by what it ended also ends with its last answer.
+	if p.measurement.Phase.EndedBy != "" && p.following.LastEnd > 0 {
+		out["wall_clock_ms"] = float64(p.following.LastEnd) / nsPerMS
 	}
 	switch {
 	case p.measurement.Phase.EndedBy == "": // it was not always said
@@ -126,7 +120,7 @@ func (p *phase) bears(code string) bool {
 
 func (p *phase) clientVerdict(lags load.Lags) string {
 	cpu := clientOf(p.measurement).CPU
-	busy := cpu.Share != nil && *cpu.Share >= busyShare && !cpu.IncludesModel
+	busy := cpu.Share != nil && *cpu.Share >= BusyShare && !cpu.IncludesModel
 	switch {
 	case p.bound():
 		return "bound"
@@ -139,16 +133,16 @@ func (p *phase) clientVerdict(lags load.Lags) string {
 // bound tells whether the client may have been the bottleneck.
 func (p *phase) bound() bool {
 	f, wallS := clientOf(p.measurement), p.measurement.Phase.WallClockMS/1e3
-	return f.CPU.Share != nil && *f.CPU.Share >= fullShare && !f.CPU.IncludesModel ||
-		f.CPU.ThrottledS != nil && *f.CPU.ThrottledS > throttleLimit*wallS ||
-		f.Scheduler.P99US != nil && *f.Scheduler.P99US > float64(waitLimit/time.Microsecond)
+	return f.CPU.Share != nil && *f.CPU.Share >= FullShare && !f.CPU.IncludesModel ||
+		f.CPU.ThrottledS != nil && *f.CPU.ThrottledS > ThrottleLimit*wallS ||
+		f.Scheduler.P99US != nil && *f.Scheduler.P99US > float64(WaitLimit/time.Microsecond)
 }
 
 // late tells whether the client sent or read later than it should.
 func (p *phase) late(lags load.Lags) bool {
 	waits := clientOf(p.measurement).Limits.CaptureWaits
 	return waits != nil && *waits > 0 ||
-		float64(p.seen.sharedFirsts) > sharedLimit*float64(p.seen.withEvents) ||
+		float64(p.seen.sharedFirsts) > CoalescedLimit*float64(p.seen.withEvents) ||
 		lags.P99US != nil && *lags.P99US > lags.BudgetUS
 }
 
@@ -181,7 +175,7 @@ func (p *phase) raises() map[string]bool {
 		"weights.unbound":              len(p.made.Inputs["weights"]) > 0,
 		"client.uncalibrated":          len(p.made.Inputs["calibration"]) == 0,
 		"client.bound":                 p.bound(),
-		"client.lag":                   p.late(load.LagsOf(slices.Clone(s.lags), lagBudget)),
+		"client.lag":                   p.late(load.LagsOf(slices.Clone(s.lags), LagBudget)),
 		"tokens.disagree":              m.Tokens.Differing > 0,
 		"cache.reset-not-offered":      m.Cache.Reset == "not_offered" || m.Cache.Reset == "failed",
 		"cache.state-unknown":          m.Cache.State == "unknown" && m.Cache.Reset != "done",

@@ -9,11 +9,6 @@ import (
 	"anvil/stages/record"
 )
 
-// MeasureContract is the contract of measure whose documents are known here: what
-// was measured under another is held against its attempts alone, and its fixed
-// texts and limits are not.
-const MeasureContract = 1
-
 // checkPhases holds the documents that measure wrote beside its attempts against
 // them and against the configuration that the phase ran under. Package record
 // holds each against its own rules alone: one that is changed as a whole agrees

@@ -10,6 +10,7 @@ import (
 
 	"anvil/pipeline/stage"
 	"anvil/schemas"
+	"anvil/stages/derive"
 	"anvil/stages/internal/engine"
 	"anvil/stages/internal/prompt"
 	"anvil/stages/internal/target"
@@ -27,7 +28,7 @@ const scheduleSchema schemas.ID = "anvil.schedule/v1"
 
 // Kind is the kind "measure".
 var Kind = stage.Define(stage.Spec{
-	Name: "measure", Contract: 1, Config: "anvil.measure-config/v1", Class: stage.Observational, Exclusive: true, Drains: true,
+	Name: "measure", Contract: derive.MeasureContract, Config: "anvil.measure-config/v1", Class: stage.Observational, Exclusive: true, Drains: true,
 	In: []stage.Port{
 		{Name: "scout", Schema: "anvil.scout/v1", Optional: true},
 		{Name: "weights", Schema: "anvil.weights-verification/v1", Optional: true},

@@ -9,6 +9,7 @@ import (
 
 	"anvil/pipeline/digest"
 	"anvil/pipeline/stage"
+	"anvil/stages/derive"
 	"anvil/stages/internal/load"
 	"anvil/stages/internal/target"
 	"anvil/stages/record"
@@ -163,17 +164,6 @@ func (w *witness) overlap() int {
 	return most
 }
 
-// The client's budgets: above lagBudget its send lag shows in a limitation, at
-// busy it is marginal and at bound the figures may be its own.
-const (
-	lagBudget = 5 * time.Millisecond
-	busyShare = 0.7
-	fullShare = 0.9
-	waitLimit = 20 * time.Millisecond // scheduling latency, p99
-
-	coalescedLimit = 0.01 // share of answers whose first output is no arrival of its own
-)
-
 type clientLimits struct {
 	SendLagP99US   float64 `json:"send_lag_p99_us"`
 	CPUShareBusy   float64 `json:"cpu_share_marginal"`
@@ -187,12 +177,13 @@ type clientLimits struct {
 // "" for neither.
 func (w *witness) bound() string {
 	e := w.phase.evidence
+	wall, _ := w.interval()
 	switch {
-	case e.CPU.Share != nil && *e.CPU.Share >= fullShare && !e.CPU.IncludesModel:
+	case e.CPU.Share != nil && *e.CPU.Share >= derive.FullShare && !e.CPU.IncludesModel:
 		return fmt.Sprintf("it used %.0f%% of its %d cores", 100**e.CPU.Share, e.CPU.Cores)
-	case e.CPU.ThrottledS != nil && *e.CPU.ThrottledS > 0.05*w.phase.wall.Seconds():
-		return fmt.Sprintf("its control group was throttled for %.2f s of %.2f s", *e.CPU.ThrottledS, w.phase.wall.Seconds())
-	case e.Scheduler.P99US != nil && *e.Scheduler.P99US > float64(waitLimit/time.Microsecond):
+	case e.CPU.ThrottledS != nil && *e.CPU.ThrottledS > derive.ThrottleLimit*wall.Seconds():
+		return fmt.Sprintf("its control group was throttled for %.2f s of %.2f s", *e.CPU.ThrottledS, wall.Seconds())
+	case e.Scheduler.P99US != nil && *e.Scheduler.P99US > float64(derive.WaitLimit/time.Microsecond):
 		return fmt.Sprintf("its goroutines waited %.1f ms for a core at p99", *e.Scheduler.P99US/1e3)
 	}
 	return ""
@@ -202,7 +193,7 @@ func (w *witness) lag(l load.Lags) string {
 	switch {
 	case w.phase.waits > 0:
 		return fmt.Sprintf("%d times a worker waited for the capture file", w.phase.waits)
-	case float64(w.firstCoalesced) > coalescedLimit*float64(w.firstOutputs):
+	case float64(w.firstCoalesced) > derive.CoalescedLimit*float64(w.firstOutputs):
 		return fmt.Sprintf("in %d of %d answers the first output was read together with later output", w.firstCoalesced, w.firstOutputs)
 	case l.P99US != nil && *l.P99US > l.BudgetUS:
 		return fmt.Sprintf("send lag p99 %.1f ms, budget %.1f ms", *l.P99US/1e3, l.BudgetUS/1e3)
@@ -212,7 +203,7 @@ func (w *witness) lag(l load.Lags) string {
 
 func (w *witness) clientVerdict(l load.Lags) string {
 	e := w.phase.evidence
-	busy := e.CPU.Share != nil && *e.CPU.Share >= busyShare && !e.CPU.IncludesModel
+	busy := e.CPU.Share != nil && *e.CPU.Share >= derive.BusyShare && !e.CPU.IncludesModel
 	switch {
 	case w.bound() != "":
 		return "bound"
@@ -227,14 +218,14 @@ func (w *witness) clientVerdict(l load.Lags) string {
 // the server's.
 func (w *witness) interval() (wall time.Duration, to time.Time) {
 	wall, to = w.phase.wall, w.phase.to
-	if last := time.Duration(w.papers.LastEnd); last > 0 && last < wall {
+	if last := time.Duration(w.papers.LastEnd); last > 0 {
 		return last, to.Add(last - wall)
 	}
 	return wall, to
 }
 
 func (w *witness) measurement() record.Measurement {
-	lags := load.LagsOf(w.lags, lagBudget)
+	lags := load.LagsOf(w.lags, derive.LagBudget)
 	c := w.drive.Connections()
 	var version *string
 	if c.TLS != "" {
@@ -254,8 +245,8 @@ func (w *witness) measurement() record.Measurement {
 			StampShares:    map[string]float64{"kernel": 0, "kernel_tls": 0, "user": 1},
 			CoalescedShare: w.coalescedShare(),
 			Limits: clientLimits{
-				SendLagP99US: float64(lagBudget / time.Microsecond), CPUShareBusy: busyShare, CPUShareBound: fullShare,
-				SchedulerP99US: float64(waitLimit / time.Microsecond), CaptureWaits: w.waits(), Overlap: w.overlap(),
+				SendLagP99US: float64(derive.LagBudget / time.Microsecond), CPUShareBusy: derive.BusyShare, CPUShareBound: derive.FullShare,
+				SchedulerP99US: float64(derive.WaitLimit / time.Microsecond), CaptureWaits: w.waits(), Overlap: w.overlap(),
 			},
 			Verdict: w.clientVerdict(lags),
 		},
@@ -341,7 +332,7 @@ func (w *witness) limitInputs(out *stage.Outputs, in stage.Inputs) {
 }
 
 func (w *witness) limitClient(out *stage.Outputs) {
-	lags := load.LagsOf(w.lags, lagBudget)
+	lags := load.LagsOf(w.lags, derive.LagBudget)
 	if why := w.lag(lags); why != "" {
 		out.Limit(stage.Limit("client.lag", "why", why))
 	}
@@ -463,7 +454,7 @@ func (w *witness) gate(out *stage.Outputs) {
 	if w.canaryFailed > 0 && g.Canary {
 		out.Finding("gate.canary", fmt.Sprintf("%d of %d answers failed their canary", w.canaryFailed, w.canaries))
 	}
-	verdict := w.clientVerdict(load.LagsOf(w.lags, lagBudget))
+	verdict := w.clientVerdict(load.LagsOf(w.lags, derive.LagBudget))
 	if g.Client != "off" && worse(verdict, g.Client) {
 		out.Finding("gate.client", fmt.Sprintf("the verdict on the client is %s; the gate passes %s", verdict, g.Client))
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"anvil/stages/derive"
 	"anvil/stages/internal/load"
 )
 
@@ -12,7 +13,7 @@ import (
 // lateness is never silent.
 func TestClientVerdict(t *testing.T) {
 	share := func(v float64) load.Evidence { return load.Evidence{CPU: load.CPU{Cores: 2, Share: &v}} }
-	late := load.LagsOf([]int64{1, int64(10 * time.Millisecond)}, lagBudget)
+	late := load.LagsOf([]int64{1, int64(10 * time.Millisecond)}, derive.LagBudget)
 	for name, tc := range map[string]struct {
 		w          witness
 		lags       load.Lags

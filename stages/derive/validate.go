@@ -58,6 +58,7 @@ type validation struct {
 	rec     stage.Artifact
 	closure stage.Closure
 	beside  []stage.Artifact // of the stage that made the record
+	all     []stage.Artifact // see artifacts
 	out     record.Validation
 
 	bytes []byte        // of the record
@@ -76,6 +77,9 @@ func (v *validation) problem(level int, a stage.Artifact, pointer, rule string, 
 // artifacts are the record, everything in its closure and what stands beside
 // it, each once.
 func (v *validation) artifacts() []stage.Artifact {
+	if v.all != nil {
+		return v.all
+	}
 	out := []stage.Artifact{v.rec}
 	seen := map[digest.Digest]bool{v.rec.SHA256: true}
 	add := func(a stage.Artifact) {
@@ -90,6 +94,7 @@ func (v *validation) artifacts() []stage.Artifact {
 	for _, a := range v.beside {
 		add(a)
 	}
+	v.all = out
 	return out
 }
 

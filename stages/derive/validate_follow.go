@@ -96,8 +96,8 @@ func (p *phase) engine(stored map[string]any) string {
 	return record.SimulatedEngine(cmp.Or(tool.Version, "of unknown version"))
 }
 
-// liveScope is what every live run says of itself under MeasureContract.
-const liveScope = "One open-loop phase of one plan; the run's record says what may be concluded."
+// LiveScope is what every live run says of itself under MeasureContract.
+const LiveScope = "One open-loop phase of one plan; the run's record says what may be concluded."
 
 // checkLive makes the record of an open loop again.
 func (v *validation) checkLive(p *phase, a stage.Artifact) error {
@@ -109,7 +109,7 @@ func (v *validation) checkLive(p *phase, a stage.Artifact) error {
 		ClientShed: p.following.Shed, DurationS: float64(p.following.LastEnd) / 1e9, TTFTSLOMS: p.config.Objectives.TTFTMS,
 		Requests: p.following.Requests(),
 		Context: record.LiveContext{
-			Model: p.header.Endpoint.Model, Command: new(p.command(v.final, stored)), Sources: p.sources(stored), Scope: liveScope,
+			Model: p.header.Endpoint.Model, Command: new(p.command(v.final, stored)), Sources: p.sources(stored), Scope: LiveScope,
 		},
 	}
 	if p.measurement.Simulated {

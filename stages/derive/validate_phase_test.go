@@ -3,6 +3,7 @@ package derive_test
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -268,4 +269,28 @@ func relimited(t *testing.T, src []byte, set stage.LimitationSet) []byte {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// A forged count of workers is named, and no room is made for them.
+func TestALoadOfAbsurdManyWorkersIsAProblem(t *testing.T) {
+	p := measured(t, closedPhase())
+	doc := p.objects[p.artifacts["attempts.jsonl.zst"].SHA256]
+	plain, err := record.Decompress(bytes.NewReader(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	text, err := io.ReadAll(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := regexp.MustCompile(`"concurrency":[0-9]+`).ReplaceAll(text, []byte(`"concurrency":900000000000`))
+	if bytes.Equal(text, forged) {
+		t.Fatal("nothing was forged")
+	}
+	p.t = t
+	v := p.validated("attempts.jsonl.zst", forged)
+	if v.OK || !slices.ContainsFunc(v.Problems, func(x record.ValidationProblem) bool { return strings.Contains(x.Text, "900000000000 workers") }) {
+		t.Errorf("problems %+v", v.Problems)
+	}
 }

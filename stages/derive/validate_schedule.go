@@ -60,20 +60,17 @@ func (v *validation) checkDue(p *phase, a stage.Artifact, due []int64) {
 	}
 }
 
-// workers spreads the first requests evenly over the ramp.
 func workers(l phaseLoad) ([]int64, error) {
 	ramp, err := lasting(&l.Ramp)
-	if err != nil || l.Concurrency < 1 {
-		return nil, fmt.Errorf("the load of the attempts has no workers: %w", err)
+	switch {
+	case err != nil:
+		return nil, err
+	case l.Concurrency < 1 || l.Concurrency > load.MaxArrivals: // as no plan has: room is made for them
+		return nil, fmt.Errorf("the load of the attempts has %d workers", l.Concurrency)
+	case ramp == nil:
+		ramp = new(int64)
 	}
-	out := make([]int64, l.Concurrency)
-	if ramp == nil {
-		return out, nil
-	}
-	for i := range out {
-		out[i] = *ramp / int64(l.Concurrency) * int64(i)
-	}
-	return out, nil
+	return load.Starts(l.Concurrency, *ramp), nil
 }
 
 // lasting is a duration in ns; nil for none.

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"anvil/pipeline/stage"
+	"anvil/stages/derive"
 	"anvil/stages/record"
 )
 
@@ -100,7 +101,7 @@ func (p *papers) buildLive(w *witness, to io.Writer) error {
 		Context: record.LiveContext{
 			Model:   w.target.Model(),
 			Sources: []record.NamedDigest{{Name: "anvil", SHA256: w.env.Tool.BinarySHA256.String()}},
-			Scope:   "One open-loop phase of one plan; the run's record says what may be concluded.",
+			Scope:   derive.LiveScope,
 		},
 	}
 	command := "anvil plan run: stage " + w.env.Stage + " of plan " + w.env.Plan.Name

@@ -55,7 +55,7 @@ func (m measure) plan(prompts int, due []int64) (load.Plan, error) {
 		return p, fewRows(p.Requests, prompts)
 	}
 	if m.Load.closed() {
-		p.Workers = starts(m.Load.Concurrency, int64(m.Load.Ramp))
+		p.Workers = load.Starts(m.Load.Concurrency, int64(m.Load.Ramp))
 		return p, nil
 	}
 	if m.Load.Trace == nil {
@@ -83,15 +83,6 @@ func (m measure) plan(prompts int, due []int64) (load.Plan, error) {
 // draws returns the workload's random stream of that name.
 func (m measure) draws(name string) *rand.Rand {
 	return stage.Env{Seed: stage.SeedOf(m.Workload.Seed)}.Rand(name)
-}
-
-// starts spreads the first requests of n workers evenly over the ramp.
-func starts(n int, ramp int64) []int64 {
-	out := make([]int64, n)
-	for i := range out {
-		out[i] = ramp / int64(n) * int64(i)
-	}
-	return out
 }
 
 func (l loadConfig) arrival(p load.Plan) load.Arrival {

@@ -23,7 +23,7 @@ func checkWeights(c *checker, doc jsontree.Value) {
 	if json.Unmarshal(doc.Raw(), &v) != nil || len(v.Replicas) == 0 {
 		return // the schema names what is wrong
 	}
-	w := &weightsCheck{c, doc, v.Reference != nil, unlike(v.Replicas)}
+	w := &weightsCheck{c, doc, v.Reference != nil, weights.Unlike(v.Replicas)}
 	sizes, whole, same := total{}, true, true
 	for i, r := range v.Replicas {
 		w.checkReplica(jsontree.Index("/replicas", i), r)
@@ -49,23 +49,6 @@ func (w *weightsCheck) must(ok bool, pointer, rule string, computed any, format 
 	if !ok {
 		w.problem(pointer, rule, at(w.doc, pointer), computed, format, args...)
 	}
-}
-
-func unlike(replicas []weights.Replica) map[string]bool {
-	first, holders := map[string]weights.File{}, map[string]int{}
-	out := map[string]bool{}
-	for _, r := range replicas {
-		for _, f := range r.Files {
-			if holders[f.Path]++; holders[f.Path] == 1 {
-				first[f.Path] = f.File
-			}
-			out[f.Path] = out[f.Path] || first[f.Path] != f.File
-		}
-	}
-	for path, n := range holders {
-		out[path] = out[path] || n != len(replicas)
-	}
-	return out
 }
 
 // fits tells whether a file is what the reference says; without one, whether every

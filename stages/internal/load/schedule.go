@@ -54,6 +54,15 @@ func (a Arrival) Schedule(r *rand.Rand) ([]int64, error) {
 	return due, nil
 }
 
+// Starts spreads the first requests of n workers evenly over a ramp, ns.
+func Starts(n int, ramp int64) []int64 {
+	out := make([]int64, n)
+	for i := range out {
+		out[i] = ramp / int64(n) * int64(i)
+	}
+	return out
+}
+
 // arrivals returns the time of arrival i in seconds, to be asked in order.
 func (a Arrival) arrivals(r *rand.Rand) (func(i int) float64, error) {
 	switch a.Process {

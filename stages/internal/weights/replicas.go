@@ -20,13 +20,23 @@ func (v Verification) Differences() []string {
 	return out
 }
 
-// markUnlike takes back that files are right of which the replicas hold
-// different bytes, or some none.
+// Unlike are the paths at which the replicas hold different bytes, or some none.
+func Unlike(replicas []Replica) map[string]bool {
+	out := map[string]bool{}
+	for p, h := range byPath(replicas) {
+		if !h.alike(len(replicas)) {
+			out[p] = true
+		}
+	}
+	return out
+}
+
+// markUnlike takes back that such files are right.
 func markUnlike(replicas []Replica) {
-	held := byPath(replicas)
+	unlike := Unlike(replicas)
 	for _, r := range replicas {
 		for i, f := range r.Files {
-			r.Files[i].OK = f.OK && held[f.Path].alike(len(replicas))
+			r.Files[i].OK = f.OK && !unlike[f.Path]
 		}
 	}
 }
